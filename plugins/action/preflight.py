@@ -1,0 +1,56 @@
+# Copyright: plumbline.rag contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Judge a host before anything is changed on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+
+from ansible_collections.plumbline.rag.plugins.module_utils import _findings
+from ansible_collections.plumbline.rag.plugins.module_utils._rules import host as rules
+
+display = Display()
+
+
+class ActionModule(ActionBase):
+    """Gather facts on the target, evaluate the host rules on the controller."""
+
+    _requires_connection = True
+
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """Fail when an error finding is open."""
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        task_vars = task_vars or {}
+        _, arguments = self.validate_argument_spec(
+            {"plan": {"type": "dict", "required": True}, "accept": {"type": "dict", "default": {}}}
+        )
+        plan, host = arguments["plan"], task_vars["inventory_hostname"]
+        facts = self._facts(task_vars)
+        if rules.needs_index(plan, host, facts):
+            facts = self._facts(task_vars, check_index=True)
+        # The plan has judged rag_accept as a whole; here only the ids of this family matter.
+        accept = {id: reason for id, reason in arguments["accept"].items() if str(id).startswith("PL2")}
+        findings = _findings.acknowledge(rules.host_findings(plan, host, facts), accept)
+        if findings:
+            display.display(_findings.table(findings))
+        stopping = [finding for finding in findings if finding.open_error]
+        result.update(changed=False, findings=[finding.as_dict() for finding in findings], host=facts)
+        if stopping:
+            reasons = " ".join(f"{finding.id}: {finding.message} {finding.remedy}" for finding in stopping)
+            result.update(failed=True, msg=f"Nothing was changed on {host}. {reasons}")
+        return result
+
+    def _facts(self, task_vars: dict[str, Any], check_index: bool = False) -> dict[str, Any]:
+        arguments = {"check_index": check_index}
+        answer = self._execute_module(
+            module_name="plumbline.rag.host_facts", module_args=arguments, task_vars=task_vars
+        )
+        if answer.get("failed"):
+            raise AnsibleActionFail(f"The host cannot be examined: {answer.get('msg')}", result=answer)
+        facts: dict[str, Any] = answer["host"]
+        return facts

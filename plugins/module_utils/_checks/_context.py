@@ -1,0 +1,99 @@
+# Copyright: plumbline.rag contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What every check gets, and what it gives back."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from ansible_collections.plumbline.rag.plugins.module_utils._docker import Container
+from ansible_collections.plumbline.rag.plugins.module_utils._engines import Embeddings, Reranker
+from ansible_collections.plumbline.rag.plugins.module_utils._findings import Finding
+from ansible_collections.plumbline.rag.plugins.module_utils._http import Http
+from ansible_collections.plumbline.rag.plugins.module_utils._open_webui import OpenWebUI
+from ansible_collections.plumbline.rag.plugins.module_utils._pgvector import Pgvector
+
+ENGINE = "engine"
+PROXY = "proxy"
+OPEN_WEBUI = "open_webui"
+VECTOR_STORE = "vector_store"
+RERANKER = "reranker"
+HOPS = (ENGINE, PROXY, OPEN_WEBUI, VECTOR_STORE, RERANKER)
+
+
+@dataclasses.dataclass
+class Outcome:
+    """What a check found, measured, learnt about versions, and left out with the reason."""
+
+    findings: list[Finding] = dataclasses.field(default_factory=list)
+    measurements: dict[str, Any] = dataclasses.field(default_factory=dict)
+    versions: dict[str, str] = dataclasses.field(default_factory=dict)
+    skipped: list[str] = dataclasses.field(default_factory=list)
+
+    @property
+    def broken(self) -> bool:
+        """Whether what comes after this check on the path could only repeat its fault."""
+        return any(finding.severity == "error" for finding in self.findings)
+
+
+@dataclasses.dataclass(frozen=True)
+class Context:
+    """The plan's ``verify`` slice with the clients of everything that it names."""
+
+    plan: Mapping[str, Any]
+    secrets: Mapping[str, str]
+    http: Http
+    containers: Mapping[str, Container]
+
+    def secret(self, name: str | None) -> str | None:
+        """The value of a named secret; None for a service that has none."""
+        return self.secrets.get(name) if name else None
+
+    def container(self, hop: str) -> Container | None:
+        """The hop's container, when it runs on this host."""
+        return self.containers.get((self.plan.get(hop) or {}).get("container") or "")
+
+    @property
+    def engine(self) -> Embeddings:
+        plan = self.plan["embedder"]
+        return Embeddings(self.http, plan["base_url"], plan["served_name"], self.secret(plan.get("api_key_secret")))
+
+    @property
+    def proxy(self) -> Embeddings | None:
+        """The embeddings route that Open WebUI uses, when it is not the engine's own."""
+        plan = self.plan.get("proxy")
+        if not plan:
+            return None
+        return Embeddings(
+            self.http, plan["base_url"], plan["embedding_model"], self.secret(plan.get("api_key_secret"))
+        )
+
+    @property
+    def reranker(self) -> Reranker | None:
+        plan = self.plan.get("reranker")
+        if not plan:
+            return None
+        dialect = "tei" if plan["engine"] == "tei" else "cohere"
+        return Reranker(self.http, plan["url"], plan["served_name"], self.secret(plan.get("api_key_secret")), dialect)
+
+    @property
+    def rerank_route(self) -> Reranker | None:
+        """Open WebUI's own request: the exact URL, name and key of its configuration."""
+        plan = self.plan["open_webui"]
+        if not plan.get("rerank_url"):
+            return None
+        return Reranker(self.http, plan["rerank_url"], plan["rerank_model"], self.secret(plan.get("rerank_key_secret")))
+
+
+@dataclasses.dataclass(frozen=True)
+class Services:
+    """The clients that are shared, because they hold a session or a connection."""
+
+    open_webui: OpenWebUI
+    store: Pgvector | None
+
+
+Check = Callable[[Context, Services], Awaitable[Outcome]]

@@ -1,0 +1,92 @@
+# Copyright: plumbline.rag contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read-only inspection of containers by the Docker SDK. Changes go through community.docker, never through here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.plumbline.rag.plugins.module_utils._http import ServiceError
+
+try:
+    import docker
+    import docker.errors
+
+    DOCKER_ERROR: Exception | None = None
+except ImportError as error:
+    DOCKER_ERROR = error
+
+
+@dataclass(frozen=True)
+class Container:
+    """What a verification needs to know of a container."""
+
+    name: str
+    running: bool
+    image: str
+    image_id: str
+    digests: tuple[str, ...]
+    labels: dict[str, str]
+    addresses: dict[str, str]
+    _environment: tuple[str, ...]
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The variables that the process was started with, exactly as written: blanks and quotes included."""
+        return dict(entry.split("=", 1) for entry in self._environment if "=" in entry)
+
+    @property
+    def environment_bytes(self) -> dict[str, bytes]:
+        """The same as bytes, for messages about blanks and quotes."""
+        return {name: value.encode("utf-8", "surrogateescape") for name, value in self.environment.items()}
+
+
+class Docker:
+    """The Docker Engine of this host."""
+
+    def __init__(self, client: Any = None) -> None:
+        if client is None:
+            try:
+                client = docker.from_env(timeout=20)
+            except docker.errors.DockerException as error:
+                raise ServiceError(f"the Docker Engine of this host cannot be used: {error}") from None
+        self._client = client
+
+    def container(self, name: str) -> Container | None:
+        """The container with this name, or None when this host has none."""
+        try:
+            found = self._client.containers.get(name)
+            image = self._client.api.inspect_image(found.attrs["Image"])
+        except docker.errors.NotFound:
+            return None
+        except docker.errors.DockerException as error:
+            raise ServiceError(f"container {name} cannot be inspected: {error}") from None
+        attrs = found.attrs
+        networks = (attrs.get("NetworkSettings") or {}).get("Networks") or {}
+        return Container(
+            name=name,
+            running=bool(attrs["State"].get("Running")),
+            image=attrs["Config"].get("Image", ""),
+            image_id=attrs["Image"],
+            digests=tuple(image.get("RepoDigests") or ()),
+            labels=dict(attrs["Config"].get("Labels") or {}),
+            addresses={network: data["IPAddress"] for network, data in networks.items() if data.get("IPAddress")},
+            _environment=tuple(attrs["Config"].get("Env") or ()),
+        )
+
+    def containers(self, names: list[str]) -> dict[str, Container]:
+        """Those of the named containers that exist on this host."""
+        found = {name: self.container(name) for name in names}
+        return {name: container for name, container in found.items() if container is not None}
+
+
+def addresses(containers: dict[str, Container], network: str) -> dict[str, str]:
+    """Container names with their addresses on a network: the names resolve only inside it."""
+    found = {}
+    for name, container in containers.items():
+        address = container.addresses.get(network) or next(iter(container.addresses.values()), "")
+        if address:
+            found[name] = address
+    return found

@@ -1,0 +1,78 @@
+# Copyright: plumbline.rag contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules on prefixes: they are bytes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, WARNING, Finding, register
+from ansible_collections.plumbline.rag.plugins.module_utils._rules._subject import Subject
+
+PREFIX_PAIR = register(
+    "PL130",
+    ERROR,
+    "The prefixes do not fit the model",
+    "The model was trained with exact strings in front of queries and documents. A missing one, a lost trailing space or "
+    "a literal backslash-n gives valid vectors that find less.",
+    "Remove the overrides to use the catalog's prefixes, or write them exactly, in double quotes.",
+    example='rag_embedder_query_prefix: "query:"    # "query: " with its space',
+)
+PREFIX_FIELD = register(
+    "PL131",
+    ERROR,
+    "RAG_EMBEDDING_PREFIX_FIELD_NAME is set",
+    "Open WebUI then puts the prefix into a JSON field of that name, which TEI, vLLM and LiteLLM ignore; even an empty "
+    "value counts as set. No text carries a prefix any more.",
+    "Remove RAG_EMBEDDING_PREFIX_FIELD_NAME from rag_open_webui_env.",
+    example='rag_open_webui_env:\n  RAG_EMBEDDING_PREFIX_FIELD_NAME: ""',
+    source="open-webui retrieval/utils.py, generate_embeddings",
+)
+
+
+def _difference(side: str, given: str, expected: str) -> str | None:
+    """How a prefix differs from the catalog's, in words; None when it does not."""
+    if given == expected:
+        return None
+    if "\\n" in given:
+        return f"The {side} prefix {given!r} holds a backslash and an n, not a newline: single quotes do not turn it into one."
+    if given.rstrip() == expected.rstrip():
+        return f"The {side} prefix {given!r} differs from {expected!r} only in blanks at its end, and those are part of it."
+    if not given:
+        return f"The {side} prefix is empty; the model was trained with {expected!r}."
+    if not expected:
+        return f"The {side} prefix is {given!r}; the model was trained without one on this side."
+    return f"The {side} prefix is {given!r}; the model was trained with {expected!r}."
+
+
+def prefix_pair(subject: Subject) -> Iterator[Finding]:
+    choice, spec = subject.choice, subject.spec
+    known = choice.embedder.raw != {}
+    sides = (
+        ("query", "rag_embedder_query_prefix", choice.query_prefix, choice.embedder.query_prefix),
+        ("document", "rag_embedder_document_prefix", choice.document_prefix, choice.embedder.document_prefix),
+    )
+    for side, variable, given, expected in sides:
+        problem = _difference(side, given, expected)
+        if problem is not None:
+            # another instruction text is a matter of taste for models that take any; a damaged string never is
+            tunable = choice.embedder.kind == "query-only" and side == "query" and given and given.rstrip() != expected.rstrip()
+            severity = WARNING if tunable and "\\n" not in given else ERROR
+            yield PREFIX_PAIR.finding(problem, severity=severity, variable=variable)
+        elif not known and "\\n" in given:
+            yield PREFIX_PAIR.finding(f"The {side} prefix {given!r} holds a backslash and an n, not a newline.", variable=variable)
+    if not known and bool(choice.query_prefix) < bool(choice.document_prefix):
+        message = f"{spec['rag_embedder']} has a document prefix and no query prefix; no known model is trained so."
+        yield PREFIX_PAIR.finding(message, severity=WARNING, variable="rag_embedder_query_prefix")
+
+
+def prefix_field(subject: Subject) -> Iterator[Finding]:
+    env = subject.spec["rag_open_webui_env"]
+    if "RAG_EMBEDDING_PREFIX_FIELD_NAME" in env:
+        value = env["RAG_EMBEDDING_PREFIX_FIELD_NAME"]
+        message = f"rag_open_webui_env sets RAG_EMBEDDING_PREFIX_FIELD_NAME to {value!r}: no prefix reaches the model."
+        yield PREFIX_FIELD.finding(message, variable="rag_open_webui_env")
+
+
+RULES = (prefix_pair, prefix_field)

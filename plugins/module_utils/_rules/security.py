@@ -1,0 +1,89 @@
+# Copyright: plumbline.rag contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules on secrets and on who decides a setting. Pure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from ansible_collections.plumbline.rag.plugins.module_utils import _wiring
+from ansible_collections.plumbline.rag.plugins.module_utils._choice import HOSTED
+from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, Finding, register
+from ansible_collections.plumbline.rag.plugins.module_utils._rules._subject import Subject
+
+WEAK_SECRET = register(
+    "PL170",
+    ERROR,
+    "A secret is missing, empty, well known or of the wrong length",
+    "An empty secret is replaced by one that is lost with the container; a well-known one is no secret; and an admin "
+    "password of more than 72 bytes creates no admin and leaves sign-up open to the next stranger.",
+    "Remove the variable to have a secret generated, or give one of 16 to 72 bytes; LiteLLM's master key begins with sk-.",
+    example='rag_litellm_master_key: sk-1234',
+    source="LiteLLM refuses publicly known master keys; Open WebUI hashes passwords with bcrypt",
+    acknowledgeable=False,
+)
+ENV_CONFLICT = register(
+    "PL171",
+    ERROR,
+    "rag_open_webui_env sets what the plan sets",
+    "Two places would decide the same variable, and verification would expect the other value.",
+    "Remove it from rag_open_webui_env and use the rag_ variable for it.",
+    example="rag_open_webui_env:\n  RAG_TOP_K: 3    # rag_top_k: 3",
+)
+ENV_VALUE = register(
+    "PL172",
+    ERROR,
+    "rag_open_webui_env has a value that is no environment value",
+    "An environment value is text; a list, a mapping or nothing arrives as something else, and an empty number stops the start.",
+    "Give a string, number or boolean, or remove the variable.",
+    example="rag_open_webui_env:\n  CHUNK_SIZE:",
+    acknowledgeable=False,
+)
+WELL_KNOWN = frozenset({"sk-1234", "changeme", "password", "secret", "admin", "t0p-s3cr3t", "postgres"})
+LIMITS = {
+    "rag_litellm_master_key": (16, 256),
+    "rag_litellm_salt_key": (16, 256),
+    "rag_open_webui_secret_key": (16, 256),
+    "rag_open_webui_admin_password": (8, 72),
+}
+
+
+def weak_secret(subject: Subject) -> Iterator[Finding]:
+    for variable, (least, most) in LIMITS.items():
+        value = subject.secrets.get(variable)
+        if value is None:
+            continue
+        length = len(value.encode())
+        problem = None
+        if not value.strip():
+            problem = "is empty"
+        elif value.lower() in WELL_KNOWN:
+            problem = "is a publicly known default"
+        elif not least <= length <= most:
+            problem = f"has {length} bytes; {least} to {most} are right"
+        elif variable == "rag_litellm_master_key" and not value.startswith("sk-"):
+            problem = "does not begin with sk-"
+        if problem is not None:
+            yield WEAK_SECRET.finding(f"{variable} {problem}.", variable=variable)
+    for service, engine in (("embedder", subject.choice.embedder_engine), ("reranker", subject.choice.reranker_engine)):
+        variable = f"rag_{service}_api_key"
+        if engine in HOSTED and engine not in ("ollama", "external") and not subject.secrets.get(variable, "").strip():
+            yield WEAK_SECRET.finding(f"{variable} is not set, and {engine} answers nobody without a key.", f"Set {variable}.", variable=variable)
+
+
+def env(subject: Subject) -> Iterator[Finding]:
+    extra = subject.spec["rag_open_webui_env"]
+    settings = _wiring.open_webui_settings(subject.spec, subject.choice, "http://x/v1", "x", "http://x/v1/rerank", "x")
+    bare = dataclasses.replace(subject.spec, values={**subject.spec.values, "rag_open_webui_env": {}})
+    planned = set(_wiring.open_webui_env(bare, subject.choice, settings))
+    planned |= {"WEBUI_SECRET_KEY", "WEBUI_ADMIN_PASSWORD", "DATABASE_URL", "PGVECTOR_DB_URL", "RAG_OPENAI_API_KEY", "RAG_EXTERNAL_RERANKER_API_KEY"}
+    for name, value in extra.items():
+        if name in planned:
+            yield ENV_CONFLICT.finding(f"rag_open_webui_env sets {name}, which the plan decides.", variable="rag_open_webui_env")
+        elif value is None or isinstance(value, (list, tuple, dict)):
+            yield ENV_VALUE.finding(f"rag_open_webui_env.{name} has no text value.", variable="rag_open_webui_env")
+
+
+RULES = (weak_secret, env)

@@ -1,0 +1,128 @@
+# Copyright: plumbline.rag contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules on versions, variants and models' quality. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ansible_collections.plumbline.rag.plugins.module_utils import _versions
+from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, NOTE, WARNING, Finding, register
+from ansible_collections.plumbline.rag.plugins.module_utils._rules._subject import Subject
+
+BELOW_FLOOR = register(
+    "PL150",
+    ERROR,
+    "A version is below the floor or refused",
+    "Its faults are known and public.",
+    "Use the default version.",
+    example='rag_open_webui_version: "0.11.0"',
+    acknowledgeable=False,
+)
+BELOW_ADVISED = register(
+    "PL151",
+    WARNING,
+    "A version is older than advised",
+    "It runs, and lacks fixes that matter here.",
+    "Use the default version.",
+    example='rag_litellm_version: "1.94.3"',
+)
+SLIM = register(
+    "PL152",
+    ERROR,
+    "The slim variant cannot do what is asked of it",
+    "From 0.11.4 slim has no Chroma, no local models and no extraction of binary formats; it starts, reports ready, and answers 503 at first use.",
+    "Use rag_vector_store: pgvector with slim, or rag_open_webui_variant: full.",
+    example="rag_open_webui_variant: slim\nrag_vector_store: chroma",
+    acknowledgeable=False,
+)
+WEAK_RERANKER = register(
+    "PL153",
+    WARNING,
+    "The reranker may be worse than none",
+    "On a strong first stage several popular rerankers lower the quality of the result; it has to be measured.",
+    "Measure it on your own questions, choose a better reranker, or set rag_reranker: none.",
+    example="rag_reranker: BAAI/bge-reranker-v2-m3",
+    source="Qwen3-Embedding README, evaluation of rerankers over one first stage",
+)
+NOT_DEPLOYED = register(
+    "PL154",
+    ERROR,
+    "This release has no role for the engine",
+    "The plan can be made and read; nothing would start the engine.",
+    "Use vllm, or run the engine yourself and name it with rag_embedder_engine: external or rag_reranker_engine: external.",
+    example="rag_embedder_engine: tei",
+    acknowledgeable=False,
+)
+NO_REVISION = register(
+    "PL155",
+    NOTE,
+    "The weights are not pinned to a revision",
+    "A model repository can change under its name; stored vectors and new ones would then come from different weights.",
+    "Set rag_embedder_revision to the commit of the weights.",
+    example="rag_embedder_revision: 97b0c614be4d77ee51c0cef4e5f07c00f9eb65b3",
+)
+
+
+def floors(subject: Subject) -> Iterator[Finding]:
+    chosen = {
+        "open_webui": ("rag_open_webui_version", "Open WebUI"),
+        "litellm": ("rag_litellm_version", "LiteLLM"),
+        "postgres": ("rag_postgres_version", "PostgreSQL"),
+    }
+    for name, (variable, title) in chosen.items():
+        known = subject.catalog.versions[name]
+        version = subject.spec[variable]
+        if version is None or (name == "litellm" and subject.spec["rag_proxy"] == "none"):
+            continue
+        use = f"Use {known['default']}."
+        try:
+            _versions.parse(version)
+        except ValueError:
+            yield BELOW_FLOOR.finding(f"{variable} is {version!r}, which is not a version.", use, variable=variable)
+            continue
+        denied = known.get("denied", {}).get(version.removeprefix("v"))
+        if denied is not None:
+            yield BELOW_FLOOR.finding(f"{title} {version} is refused: {denied}.", use, variable=variable)
+        elif _versions.below(version, known["floor"]):
+            message = f"{title} {version} is below the floor {known['floor']}: {known['floor_reason']}."
+            yield BELOW_FLOOR.finding(message, use, variable=variable)
+        elif "advised" in known and _versions.below(version, known["advised"]):
+            message = f"{title} {version} is older than the advised {known['advised']}: {known['advised_reason']}."
+            yield BELOW_ADVISED.finding(message, use, variable=variable)
+
+
+def slim(subject: Subject) -> Iterator[Finding]:
+    spec = subject.spec
+    if spec["rag_open_webui_variant"] != "slim":
+        return
+    if spec["rag_vector_store"] != "pgvector":
+        message = f"rag_open_webui_variant is slim and rag_vector_store is {spec['rag_vector_store']}; slim stores vectors in pgvector only."
+        yield SLIM.finding(message, variable="rag_vector_store")
+    env = spec["rag_open_webui_env"]
+    for name, allowed in (("RAG_EMBEDDING_ENGINE", ("openai", "ollama", "azure_openai")), ("RAG_RERANKING_ENGINE", ("external",))):
+        if name in env and env[name] not in allowed:
+            message = f"rag_open_webui_env sets {name} to {env[name]!r}; slim has no local models."
+            yield SLIM.finding(message, variable="rag_open_webui_env")
+
+
+def weak_reranker(subject: Subject) -> Iterator[Finding]:
+    reranker = subject.choice.reranker
+    if reranker is not None and reranker.quality["verdict"] != "better":
+        yield WEAK_RERANKER.finding(f"{reranker.id}: {reranker.quality['statement']}.", variable="rag_reranker")
+
+
+def not_deployed(subject: Subject) -> Iterator[Finding]:
+    for variable, engine in (("rag_embedder_engine", subject.choice.embedder_engine), ("rag_reranker_engine", subject.choice.reranker_engine)):
+        if engine == "tei":
+            yield NOT_DEPLOYED.finding(f"{variable} is tei, which this release plans and does not deploy.", variable=variable)
+
+
+def no_revision(subject: Subject) -> Iterator[Finding]:
+    downloads = subject.choice.embedder_engine in ("tei", "vllm") and subject.spec["rag_embedder_weights"] is None
+    if downloads and subject.spec["rag_embedder_revision"] is None:
+        yield NO_REVISION.finding("rag_embedder_revision is not set.", variable="rag_embedder_revision")
+
+
+RULES = (floors, slim, weak_reranker, not_deployed, no_revision)
