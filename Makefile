@@ -33,11 +33,11 @@ demo-down: setup ## remove the quickstart; VOLUMES=1 removes its data too
 	@ansible-playbook plumbline.rag.uninstall -i inventories/quickstart $(if $(filter 1,$(VOLUMES)),-e '{"uninstall_volumes": true}')
 
 lint: setup ## ruff, mypy, yamllint, ansible-lint, changelog fragments
-	@echo "ruff"; ruff check --quiet . && ruff format --quiet --diff .
+	@echo "ruff"; ruff check --quiet . && ruff format --quiet --check .
 	@echo "mypy"; mypy
 	@echo "yamllint"; yamllint --strict .
 	@echo "antsibull-changelog"; antsibull-changelog lint
-	@echo "ansible-lint"; ansible-lint --offline --strict -q
+	@echo "ansible-lint"; ansible-lint --offline --strict --nocolor -q
 
 sanity: setup ## ansible-test sanity on ansible-core 2.19 and 2.21
 	@tests/sanity/run

@@ -47,12 +47,14 @@ class ActionModule(ActionBase):
             if plan is not None:
                 plans[name] = plan
         result["changed"] = False
+        if any(finding.open_error for finding in findings):
+            # the findings stand above and in plan.json; a dump of the whole plan would bury them
+            result["failed"] = True
+            result["msg"] = f"The plan has {_findings.verdict(findings)}; nothing was changed. Details: {', '.join(reports)}"
+            return result
         result["findings"] = [finding.as_dict() for finding in _findings.sort(findings)]
         result["reports"] = reports
         result["ansible_facts"] = {"rag_plans": plans}
-        if any(finding.open_error for finding in findings):
-            result["failed"] = True
-            result["msg"] = f"The plan has {_findings.verdict(findings)}; nothing was changed. Details: {', '.join(reports)}"
         return result
 
     def _show(self, installation: str, plan: dict[str, Any] | None, findings: list[_findings.Finding]) -> None:

@@ -40,7 +40,8 @@ class ActionModule(ActionBase):
         specs = _spec.build_specs(hosts, groups)[0]
         spec = next(spec for spec in specs.values() if host in spec.hosts)
         folder = _controller.inventory_folder(task_vars, host)
-        path = Path(spec["rag_secrets_file"] or folder / "secrets" / f"{spec.installation}.yml").expanduser()
+        # a hidden folder, because every other file of an inventory folder is read as an inventory
+        path = Path(spec["rag_secrets_file"] or folder / ".secrets" / f"{spec.installation}.yml").expanduser()
 
         given = {name: spec[variable] for name, (variable, _prefix) in GENERATED.items() if variable and spec[variable] is not None}
         given.update(_wiring.operator_secrets(spec))

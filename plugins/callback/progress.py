@@ -21,7 +21,7 @@ requirements:
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any
 
 from ansible.plugins.callback import CallbackBase
 
@@ -36,7 +36,7 @@ class Progress:
         self._clock = clock
         self._emit = emit
         self._lock = threading.Lock()
-        self._name: Optional[str] = None
+        self._name: str | None = None
         self._started = 0.0
         self._next = 0.0
 
@@ -60,7 +60,7 @@ class Progress:
         with self._lock:
             elapsed = self._clock() - self._started
             if self._name is not None and elapsed >= THRESHOLD:
-                self._emit(f"✓ {self._name}: took {elapsed:.0f} s")
+                self._emit(f"… {self._name}: took {elapsed:.0f} s")
             self._name = None
 
 

@@ -64,7 +64,9 @@ def complete(catalog: dict[str, Any], image: dict[str, str]) -> dict[str, Any]:
         )
     lock = (COLLECTION / "catalog/locks" / version["lock"]).read_text()
     if hashlib.sha256(lock.encode()).hexdigest() != version["lock_sha256"]:
-        raise AnsibleLookupError(f"catalog/locks/{version['lock']} is not the file that catalog/images.yml names: run make lock")
+        raise AnsibleLookupError(
+            f"catalog/locks/{version['lock']} is not the file that catalog/images.yml names: run make lock"
+        )
     recipe = {
         **{name: value for name, value in known.items() if name not in ("versions", "contract", "exclude")},
         "ref": image["ref"],

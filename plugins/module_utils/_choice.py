@@ -67,6 +67,15 @@ class Choice:
     chunk_overlap: int
 
 
+def _refusal(entry: Embedder | Reranker, engine: str, variable: str) -> Finding | None:
+    """Why the engine does not serve the model; None when it does, or when the operator runs the engine."""
+    support = entry.engines.get(engine)
+    if engine in HOSTED or (support is not None and "refused" not in support):
+        return None
+    reason = (support or {}).get("refused", f"the catalog lists {', '.join(entry.engines)} for it")
+    return ENGINE_REFUSED.finding(f"{engine} does not serve {entry.id}: {reason}.", variable=variable)
+
+
 def _embedder(spec: Spec, catalog: Catalog) -> tuple[Embedder | None, list[Finding]]:
     name, engine = spec["rag_embedder"], spec["rag_embedder_engine"]
     entry = catalog.embedders.get(name)
@@ -81,13 +90,8 @@ def _embedder(spec: Spec, catalog: Catalog) -> tuple[Embedder | None, list[Findi
         query, document = spec["rag_embedder_query_prefix"], spec["rag_embedder_document_prefix"]
         kind = "asymmetric" if document else "query-only" if query else "symmetric"
         return Embedder(name, spec["rag_embedder_dimensions"], (), 512, kind, query, document, True, {}, (), {}), []
-    if engine in HOSTED:
-        return entry, []
-    support = entry.engines.get(engine)
-    if support is None or "refused" in support:
-        reason = (support or {}).get("refused", f"the catalog lists {', '.join(entry.engines)} for it")
-        return None, [ENGINE_REFUSED.finding(f"{engine} does not serve {name}: {reason}.", variable="rag_embedder_engine")]
-    return entry, []
+    problem = _refusal(entry, engine, "rag_embedder_engine")
+    return (entry, []) if problem is None else (None, [problem])
 
 
 def _reranker(spec: Spec, catalog: Catalog) -> tuple[Reranker | None, list[Finding]]:
@@ -99,13 +103,12 @@ def _reranker(spec: Spec, catalog: Catalog) -> tuple[Reranker | None, list[Findi
         close = nearest(name, catalog.rerankers)
         remedy = f"Did you mean {close}?" if close else None
         return None, [UNKNOWN_RERANKER.finding(f"The catalog has no reranker {name}.", remedy, variable="rag_reranker")]
-    if engine in HOSTED:
-        return entry, []
-    support = entry.engines.get(engine)
-    if support is None or "refused" in support:
-        reason = (support or {}).get("refused", f"the catalog lists {', '.join(entry.engines)} for it")
-        return None, [ENGINE_REFUSED.finding(f"{engine} does not serve {name}: {reason}.", variable="rag_reranker_engine")]
-    return entry, []
+    if engine is None:
+        message = f"rag_reranker is {name} and rag_reranker_engine is not set."
+        remedy = f"Set it to one of {', '.join(entry.engines)}, or to external with rag_reranker_url."
+        return None, [ENGINE_REFUSED.finding(message, remedy, variable="rag_reranker_engine")]
+    problem = _refusal(entry, engine, "rag_reranker_engine")
+    return (entry, []) if problem is None else (None, [problem])
 
 
 def flag_value(args: list[Any], flag: str | None) -> int | None:

@@ -25,9 +25,10 @@ DOCKER_SOCKET = "/var/run/docker.sock"
 DOCKER_CONFIG = "/etc/docker/daemon.json"
 DOCKER_PIDFILE = "/var/run/docker.pid"
 DOCKER_ROOT = "/var/lib/docker"
-TOOLS = "/opt/plumbline/venv/bin/uv"
+TOOLS = "/opt/plumbline/venv"
 _SEARCH_PATH = os.pathsep.join(("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/snap/bin"))
 _TCP_LISTEN = "0A"
+_COMPLETE = ".complete-"
 
 
 class DockerUnavailable(Exception):
@@ -65,9 +66,15 @@ def gather(check_index: bool = False, index_timeout: int = 20) -> dict[str, Any]
         "docker": docker,
         "containers": containers,
         "images": images,
-        "tools": os.path.exists(TOOLS),
+        "tools": _tools(),
         "package_index": _ask_index(index_timeout) if check_index else {"asked": False, "answers": None, "reason": ""},
     }
+
+
+def _tools() -> list[str]:
+    """Digests of the lists of packages whose installation the role container_engine has completed."""
+    names = os.listdir(TOOLS) if os.path.isdir(TOOLS) else []
+    return sorted(name[len(_COMPLETE) :] for name in names if name.startswith(_COMPLETE))
 
 
 def _read(path: str) -> str:
@@ -138,6 +145,7 @@ def _container(entry: dict[str, Any]) -> dict[str, Any]:
     ports = {(port.get("IP", ""), port["PublicPort"]) for port in entry.get("Ports") or [] if port.get("PublicPort")}
     return {
         "name": entry["Names"][0].lstrip("/"),
+        "image": entry["Image"],
         "installation": (entry.get("Labels") or {}).get(INSTALLATION_LABEL, ""),
         "published": [{"address": address, "port": port} for address, port in sorted(ports)],
     }

@@ -5,14 +5,12 @@
 
 from __future__ import annotations
 
-import compileall
 import errno
 import fcntl
 import hashlib
 import json
 import os
 import platform
-import py_compile
 import re
 import shutil
 import subprocess
@@ -134,21 +132,22 @@ class Builder:
         with tempfile.TemporaryDirectory(prefix=".build-", dir=self.directory) as folder:
             work = Path(folder)
             work.chmod(0o755)
+            # Jobs start in this order, so none waits for one that has no worker yet.
             with ThreadPoolExecutor(max_workers=2) as pool:
                 base = pool.submit(self._base_layer, work)
-                jobs = [pool.submit(self._build_one, recipe, plan, base, work) for recipe, plan in missing]
-                for job in jobs:
+                trees = [pool.submit(self._install, recipe, work / plan["key"]) for recipe, plan in missing]
+                archives = [
+                    pool.submit(self._pack, recipe, plan, base, tree) for (recipe, plan), tree in zip(missing, trees)
+                ]
+                for job in archives:
                     job.result()
 
-    def _build_one(self, recipe: Recipe, plan: dict[str, Any], base: Future[Path], work: Path) -> None:
+    def _pack(self, recipe: Recipe, plan: dict[str, Any], base: Future[Path], tree: Future[Path]) -> None:
+        inputs = base.result(), tree.result()
         started = time.monotonic()
-        tree = Path(tempfile.mkdtemp(dir=work))
-        self._install(recipe, tree)
-        partial = work / f"{plan['key']}.tar"
-        plan["image_id"] = write_archive(
-            partial, recipe, plan["key"], _ARCHITECTURES[self.machine], base.result(), tree
-        )
-        shutil.rmtree(tree)
+        partial = tree.result().with_suffix(".tar")
+        plan["image_id"] = write_archive(partial, recipe, plan["key"], _ARCHITECTURES[self.machine], *inputs)
+        shutil.rmtree(tree.result())
         partial.rename(plan["path"])
         plan["seconds"] = round(time.monotonic() - started, 1)
 
@@ -166,7 +165,9 @@ class Builder:
             "--quiet",
             "--format=tar",
             "--variant=minbase",
-            f"--include={','.join(self.base.packages)}",
+            # Without it the package usrmerge brings the whole of Perl.
+            "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr",
+            f"--include={','.join(('usr-is-merged', *self.base.packages))}",
             "--skip=output/dev",
             "--aptopt=APT::Install-Recommends false",
             "--dpkgopt=force-unsafe-io",
@@ -180,38 +181,36 @@ class Builder:
         partial.rename(layer)
         return layer
 
-    def _install(self, recipe: Recipe, tree: Path) -> None:
+    def _install(self, recipe: Recipe, tree: Path) -> Path:
         """Lay out the application layer under `tree`."""
-        site = tree / SITE.lstrip("/")
+        site = _inside(tree, SITE)
         site.mkdir(parents=True)
         lock = tree.with_suffix(".txt")
         lock.write_text(recipe.lock)
-        command = [
-            _uv(),
-            "pip",
-            "install",
-            "--quiet",
-            "--no-deps",
-            "--only-binary=:all:",
-            "--require-hashes",
-            f"--python={sys.executable}",
-            f"--python-version={self.base.python}",
-            f"--python-platform={self.machine}-manylinux_2_36",
-            f"--target={site}",
-            f"--requirements={lock}",
-        ]
-        self._run(command)
+        self._run(
+            [
+                _uv(),
+                "pip",
+                "install",
+                "--quiet",
+                "--no-deps",
+                "--only-binary=:all:",
+                "--require-hashes",
+                f"--python={sys.executable}",
+                f"--python-version={self.base.python}",
+                f"--python-platform={self.machine}-manylinux_2_36",
+                f"--target={site}",
+                f"--requirements={lock}",
+            ]
+        )
         for name in recipe.prune:
             _remove(site / name)
         for script in site.glob("bin/*"):
             _use_image_python(script)
         # Byte code saves a third of a start; only the image's own minor version can make it without the image.
         if f"{sys.version_info[0]}.{sys.version_info[1]}" == self.base.python:
-            compileall.compile_dir(
-                site, quiet=2, stripdir=tree, prependdir="/", invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH
-            )
-        for directory in recipe.directories:
-            _inside(tree, directory["path"]).mkdir(parents=True, exist_ok=True)
+            compile_all = [sys.executable, "-m", "compileall", "-qq", "-x/tests?/", "--invalidation-mode=unchecked-hash"]
+            self._run([*compile_all, "-s", str(tree), "-p", "/", str(site)], may_fail=True)
         for file in recipe.files:
             path = _inside(tree, file["path"])
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -221,8 +220,14 @@ class Builder:
             path = _inside(tree, link)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.symlink_to(target)
+        for directory in recipe.directories:
+            path = _inside(tree, directory["path"])
+            path.mkdir(parents=True, exist_ok=True)
+            owner = directory.get("owner") or 0
+            os.chown(path, owner, owner)
+        return tree
 
-    def _run(self, command: list[str], extra: dict[str, str] | None = None) -> None:
+    def _run(self, command: list[str], extra: dict[str, str] | None = None, may_fail: bool = False) -> None:
         environment = {**self.environment, **(extra or {})}
         try:
             done = subprocess.run(
@@ -230,7 +235,7 @@ class Builder:
             )
         except FileNotFoundError:
             raise BuildError(f"{command[0]} is not installed on this host: install the package {command[0]}") from None
-        if done.returncode:
+        if done.returncode and not may_fail:
             raise BuildError(explain(Path(command[0]).name, done.stderr, self.directory))
 
 
@@ -245,11 +250,10 @@ def explain(tool: str, output: str, directory: Path) -> str:
 
 def write_archive(path: Path, recipe: Recipe, key: str, architecture: str, base: Path, tree: Path) -> str:
     """Write an archive as `docker save` does; returns the image id. `docker load` skips a layer it knows."""
-    owners = {entry["path"]: entry for entry in recipe.directories}
     with open(path, "w+b") as archive:
         layers = [
             _member(archive, "base/layer.tar", lambda out: _copy(base, out)),
-            _member(archive, "app/layer.tar", lambda out: _pack(tree, owners, out)),
+            _member(archive, "app/layer.tar", lambda out: _pack(tree, out)),
         ]
         config = encode(image_config(recipe, key, architecture, layers))
         image_id = hashlib.sha256(config).hexdigest()
@@ -295,20 +299,15 @@ def _copy(source: Path, out: Any) -> None:
         shutil.copyfileobj(stream, out, 1 << 20)
 
 
-def _pack(tree: Path, owners: dict[str, dict[str, Any]], out: Any) -> None:
+def _pack(tree: Path, out: Any) -> None:
     """Write a tree as a layer that depends on nothing but its content."""
-
-    def plain(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-        special = owners.get("/" + entry.name, {})
-        entry.uid = entry.gid = special.get("owner") or 0
-        entry.uname = entry.gname = ""
-        entry.mtime = EPOCH
-        entry.mode = int(special["mode"], 8) if special.get("mode") else entry.mode & 0o755 | 0o444
-        return entry
-
-    with tarfile.open(fileobj=out, mode="w|", format=tarfile.GNU_FORMAT, bufsize=1 << 20) as layer:
-        for child in sorted(tree.iterdir()):
-            layer.add(child, child.name, filter=plain)
+    command = ["tar", "--create", "--format=gnu", "--sort=name", f"--mtime=@{EPOCH}", "--numeric-owner"]
+    command += ["--mode=u+rwX,go+rX,go-w", f"--directory={tree}", "."]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as tar:
+        assert tar.stdout
+        shutil.copyfileobj(tar.stdout, out, 1 << 20)
+    if tar.returncode:
+        raise BuildError(f"tar failed on {tree}")
 
 
 def _image_id(path: Path) -> str:

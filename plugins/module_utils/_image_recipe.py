@@ -38,7 +38,7 @@ class Base:
 
     @property
     def key(self) -> str:
-        return _digest(dataclasses.asdict(self))
+        return _digest({"format": _FORMAT, "base": dataclasses.asdict(self)})
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,6 +20,10 @@ try:
 except ImportError as error:
     PSYCOPG_ERROR = error
 
+# Open WebUI creates the extension when it first stores something: until then, what can be created counts.
+_EXTENSION = """
+SELECT coalesce(installed_version, default_version) FROM pg_available_extensions WHERE name = 'vector'
+"""
 _COLUMN = """
 SELECT a.atttypmod, t.typname FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
 WHERE a.attrelid = to_regclass(%s) AND a.attname = 'vector'
@@ -64,7 +68,7 @@ class Pgvector:
 
     async def describe(self) -> Store:
         """Versions and the width of the vector column; the column is None until Open WebUI has stored something."""
-        extension = await self._rows("SELECT extversion FROM pg_extension WHERE extname = 'vector'", ())
+        extension = await self._rows(_EXTENSION, ())
         column = await self._rows(_COLUMN, (self._table,))
         server = await self._rows("SHOW server_version", ())
         return Store(

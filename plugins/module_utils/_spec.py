@@ -100,7 +100,7 @@ VARIABLES: dict[str, Variable] = {
     "rag_image_bundle_dir": Variable("str", "Folder of image archives on the controller or host."),
     "rag_accept": Variable("dict", "Acknowledged findings: id to reason.", {}),
     "rag_report_dir": Variable("str", "Where plan, reports and locks go on the controller; reports/<installation> unless set."),
-    "rag_secrets_file": Variable("str", "File of generated secrets on the controller; secrets/<installation>.yml beside the inventory unless set."),
+    "rag_secrets_file": Variable("str", "File of generated secrets on the controller; .secrets/<installation>.yml beside the inventory unless set."),
     "rag_catalog_dirs": Variable("list", "Folders with the operator's own catalog entries.", ()),
     "rag_address": Variable("str", "Address under which other hosts reach this one; ansible_host unless set.", per_host=True),
     "rag_python": Variable("str", "Interpreter on the hosts with the collection's libraries.", "/opt/plumbline/venv/bin/python", per_host=True),

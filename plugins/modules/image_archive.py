@@ -80,9 +80,6 @@ options:
           owner:
             description: Numeric id of the owning user and group.
             type: int
-          mode:
-            description: Permission bits, as an octal string.
-            type: str
       files:
         description: Text files to create.
         type: list
@@ -219,7 +216,6 @@ IMAGE = {
         "options": {
             "path": {"type": "str", "required": True},
             "owner": {"type": "int"},
-            "mode": {"type": "str"},
         },
     },
     "files": {

@@ -31,7 +31,7 @@ EXAMPLES = r"""
 RETURN = r"""
 findings:
   description: All findings, open errors first.
-  returned: always
+  returned: success
   type: list
   elements: dict
   sample:
@@ -42,17 +42,17 @@ findings:
       remedy: Measure it on your own questions.
 reports:
   description: The written plan files.
-  returned: always
+  returned: success
   type: list
   elements: str
   sample: [/srv/rag/reports/default/plan.json]
 ansible_facts:
   description: The plans.
-  returned: always
+  returned: success
   type: dict
   contains:
     rag_plans:
       description: One plan an installation, by its name. Holds no secret.
-      returned: always
+      returned: success
       type: dict
 """

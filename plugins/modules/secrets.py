@@ -32,7 +32,7 @@ file:
   description: Where generated secrets are kept.
   returned: always
   type: str
-  sample: /srv/rag/inventories/quickstart/secrets/default.yml
+  sample: /srv/rag/inventories/quickstart/.secrets/default.yml
 created:
   description: Names of the secrets that were generated in this run.
   returned: always

@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.plumbline.rag.plugins.module_utils._docker import Container
 from ansible_collections.plumbline.rag.plugins.module_utils._engines import Embeddings, Reranker
-from ansible_collections.plumbline.rag.plugins.module_utils._findings import Finding
+from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, Finding, Rule
 from ansible_collections.plumbline.rag.plugins.module_utils._http import Http
 from ansible_collections.plumbline.rag.plugins.module_utils._open_webui import OpenWebUI
 from ansible_collections.plumbline.rag.plugins.module_utils._pgvector import Pgvector
@@ -26,17 +26,25 @@ HOPS = (ENGINE, PROXY, OPEN_WEBUI, VECTOR_STORE, RERANKER)
 
 @dataclasses.dataclass
 class Outcome:
-    """What a check found, measured, learnt about versions, and left out with the reason."""
+    """What a check found, measured, learnt about versions, and left out with the reason.
+
+    ``data`` is for the checks that come after it and stays out of the report.
+    """
 
     findings: list[Finding] = dataclasses.field(default_factory=list)
     measurements: dict[str, Any] = dataclasses.field(default_factory=dict)
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
     skipped: list[str] = dataclasses.field(default_factory=list)
+    data: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
-    def broken(self) -> bool:
-        """Whether what comes after this check on the path could only repeat its fault."""
-        return any(finding.severity == "error" for finding in self.findings)
+    def failed(self) -> bool:
+        """Whether an error was found, which what comes later on the same path could only repeat."""
+        return any(finding.severity == ERROR for finding in self.findings)
+
+    def has(self, *rules: Rule) -> bool:
+        """Whether one of these faults was found."""
+        return any(finding.id == rule.id for finding in self.findings for rule in rules)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +55,8 @@ class Context:
     secrets: Mapping[str, str]
     http: Http
     containers: Mapping[str, Container]
+    open_webui: OpenWebUI
+    store: Pgvector | None
 
     def secret(self, name: str | None) -> str | None:
         """The value of a named secret; None for a service that has none."""
@@ -67,9 +77,7 @@ class Context:
         plan = self.plan.get("proxy")
         if not plan:
             return None
-        return Embeddings(
-            self.http, plan["base_url"], plan["embedding_model"], self.secret(plan.get("api_key_secret"))
-        )
+        return Embeddings(self.http, plan["base_url"], plan["embedding_model"], self.secret(plan.get("api_key_secret")))
 
     @property
     def reranker(self) -> Reranker | None:
@@ -88,12 +96,5 @@ class Context:
         return Reranker(self.http, plan["rerank_url"], plan["rerank_model"], self.secret(plan.get("rerank_key_secret")))
 
 
-@dataclasses.dataclass(frozen=True)
-class Services:
-    """The clients that are shared, because they hold a session or a connection."""
-
-    open_webui: OpenWebUI
-    store: Pgvector | None
-
-
-Check = Callable[[Context, Services], Awaitable[Outcome]]
+Before = Mapping[str, Outcome]
+Check = Callable[[Context, Before], Awaitable[Outcome]]

@@ -91,6 +91,14 @@ NO_ADMIN = register(
 
 # Embedding
 
+COUNT = register(
+    "PL420",
+    ERROR,
+    "A request gets another number of vectors than it has texts",
+    "Open WebUI pairs vectors with passages by position: the upload fails, or vectors end up with the wrong passage.",
+    "Replace the server behind this hop, or set rag_embedding_batch_size: 1.",
+    acknowledgeable=False,
+)
 EMBEDDING_FAILED = register(
     "PL421",
     ERROR,

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ansible_collections.plumbline.rag.plugins.callback.progress import Progress
 
 
@@ -47,7 +48,7 @@ def test_a_long_task_ends_with_its_time(run: Run) -> None:
     run.progress.begin("build")
     run.pass_seconds(12)
     run.progress.begin("start")
-    assert run.lines[-1] == "✓ build: took 12 s"
+    assert run.lines[-1] == "… build: took 12 s"
 
 
 def test_a_quick_task_ends_silently(run: Run) -> None:

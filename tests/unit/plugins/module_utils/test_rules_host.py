@@ -49,7 +49,7 @@ FACTS: dict[str, Any] = {
     "docker": {"state": "absent", "reason": "dockerd is not installed", "version": "", "root": "/var/lib/docker"},
     "containers": [],
     "images": [],
-    "tools": False,
+    "tools": [],
     "package_index": {"asked": True, "answers": True, "reason": ""},
 }
 Change = Callable[[dict[str, Any], dict[str, Any]], Any]
@@ -164,14 +164,14 @@ def test_quiet(name: str) -> None:
 @pytest.mark.parametrize(
     ("image_source", "images", "tools", "expected"),
     [
-        ("build", [], True, True),
-        ("build", ["pgvector/pgvector:1"], True, True),
-        ("build", ["pgvector/pgvector:1", "ghcr.io/open-webui/open-webui:1"], True, False),
-        ("registry", [], True, False),
-        ("registry", [], False, True),
+        ("build", [], ["1f"], True),
+        ("build", ["pgvector/pgvector:1"], ["1f"], True),
+        ("build", ["pgvector/pgvector:1", "ghcr.io/open-webui/open-webui:1"], ["1f"], False),
+        ("registry", [], ["1f"], False),
+        ("registry", [], [], True),
     ],
 )
-def test_needs_index(image_source: str, images: list[str], tools: bool, expected: bool) -> None:
+def test_needs_index(image_source: str, images: list[str], tools: list[str], expected: bool) -> None:
     plan = {**PLAN, "image_source": image_source}
     assert rules.needs_index(plan, "box", {**FACTS, "images": images, "tools": tools}) is expected
 

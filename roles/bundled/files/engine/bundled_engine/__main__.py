@@ -24,9 +24,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 def main() -> None:
     given = parse()
-    settings = Settings(
-        given.served_model_name, given.task, given.max_client_batch_size, os.environ.get("API_KEY", "")
-    )
+    settings = Settings(given.served_model_name, given.task, given.max_client_batch_size, os.environ.get("API_KEY", ""))
     uvicorn.run(create_app(settings, Model()), host=given.host, port=given.port, access_log=False)
 
 

@@ -108,9 +108,7 @@ def create_app(settings: Settings, model: Model) -> FastAPI:
             "id": f"rerank-{uuid.uuid4().hex}",
             "model": settings.served_name,
             "usage": {"total_tokens": tokens},
-            "results": [
-                {"index": i, "document": {"text": documents[i]}, "relevance_score": scores[i]} for i in order
-            ],
+            "results": [{"index": i, "document": {"text": documents[i]}, "relevance_score": scores[i]} for i in order],
         }
 
     @app.get("/info")

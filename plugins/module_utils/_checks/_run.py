@@ -1,0 +1,228 @@
+# Copyright: plumbline.rag contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Build the checks from the plan and run them: each as soon as what it builds on is done."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.plumbline.rag.plugins.module_utils import _docker
+from ansible_collections.plumbline.rag.plugins.module_utils._checks import (
+    _context,
+    _faults,
+    embedding,
+    ingestion,
+    rerank,
+    settings,
+    versions,
+)
+from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, Finding
+from ansible_collections.plumbline.rag.plugins.module_utils._http import BudgetExceeded, Http, ServiceError
+from ansible_collections.plumbline.rag.plugins.module_utils._open_webui import OpenWebUI, SignInError
+from ansible_collections.plumbline.rag.plugins.module_utils._pgvector import Pgvector
+
+# Small requests to every service together; a production system must not notice them.
+BUDGET = 200
+_PASSED, _FAILED, _WARNED, _SKIPPED = "passed", "failed", "warned", "skipped"
+
+
+@dataclasses.dataclass(frozen=True)
+class Probe:
+    """A check with the hop that its findings belong to, and the checks whose outcome it builds on."""
+
+    name: str
+    hop: str
+    check: _context.Check
+    after: tuple[str, ...] = ()
+
+
+def probes(plan: Mapping[str, Any]) -> list[Probe]:
+    """The checks that this plan asks for, in an order in which every check follows what it builds on."""
+    engine, proxy, store = "embedding at the engine", "embedding through the proxy", "vector store"
+    reranker, route = "reranking at the reranker", "reranking as Open WebUI asks"
+    found = [
+        Probe("version of Open WebUI", _context.OPEN_WEBUI, versions.open_webui),
+        Probe("engines", _context.ENGINE, versions.engines),
+        Probe("images", _context.OPEN_WEBUI, versions.images),
+        Probe("public settings", _context.OPEN_WEBUI, settings.public),
+        Probe("database settings", _context.OPEN_WEBUI, settings.database),
+        Probe("environment", _context.OPEN_WEBUI, settings.environment),
+        Probe("access without a key", _context.ENGINE, settings.access),
+        Probe(engine, _context.ENGINE, embedding.engine),
+        Probe("reference vectors", _context.ENGINE, embedding.reference, (engine,)),
+    ]
+    before = [engine]
+    if plan.get("proxy"):
+        found.append(Probe("version of the proxy", _context.PROXY, versions.proxy))
+        found.append(Probe(proxy, _context.PROXY, embedding.proxy, (engine,)))
+        before.append(proxy)
+    if plan.get("reranker"):
+        found.append(Probe(reranker, _context.RERANKER, rerank.reranker))
+        before.append(reranker)
+        if plan["open_webui"].get("rerank_url"):
+            hop = _context.PROXY if plan.get("proxy") else _context.RERANKER
+            found.append(Probe(route, hop, rerank.route, (reranker,)))
+            before.append(route)
+    if reads_store(plan):
+        found.append(Probe(store, _context.VECTOR_STORE, versions.store))
+        before.append(store)
+    return [*found, Probe("through Open WebUI", _context.OPEN_WEBUI, ingestion.ingestion, tuple(before))]
+
+
+def reads_store(plan: Mapping[str, Any]) -> bool:
+    """Whether the vector store is one that can be read from outside."""
+    return (plan.get("vector_store") or {}).get("kind") == "pgvector"
+
+
+async def run(context: _context.Context) -> dict[str, Any]:
+    """All checks of a plan; never raises for a fault of what is checked."""
+    started = time.monotonic()
+    planned = probes(context.plan)
+    tasks: dict[str, asyncio.Task[tuple[_context.Outcome, float]]] = {}
+    for probe in planned:
+        tasks[probe.name] = asyncio.ensure_future(_run(probe, context, {name: tasks[name] for name in probe.after}))
+    with _cancelled_by_signals():
+        try:
+            done = await asyncio.gather(*tasks.values())
+        except asyncio.CancelledError:
+            # The checks were cancelled with it, and remove their probe data first.
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+            raise
+    outcomes = [outcome for outcome, _seconds in done]
+    findings = _unique([finding for outcome in outcomes for finding in outcome.findings])
+    checks = [_check(probe, outcome, seconds) for probe, (outcome, seconds) in zip(planned, done)]
+    result = {
+        "findings": [finding.as_dict() for finding in findings],
+        "measurements": {probe.name: outcome.measurements for probe, outcome in zip(planned, outcomes)},
+        "versions": {name: version for outcome in outcomes for name, version in outcome.versions.items()},
+        "checks": checks,
+        "hops": _hops(planned, outcomes, findings),
+        "requests": context.http.requests,
+        "budget": BUDGET,
+        "duration": round(time.monotonic() - started, 2),
+    }
+    redacted: dict[str, Any] = context.http.redact.data(result)
+    return redacted
+
+
+async def _run(
+    probe: Probe, context: _context.Context, after: Mapping[str, asyncio.Task[tuple[_context.Outcome, float]]]
+) -> tuple[_context.Outcome, float]:
+    before = {name: (await asyncio.shield(task))[0] for name, task in after.items()}
+    started = time.monotonic()
+    try:
+        outcome = await probe.check(context, before)
+    except SignInError as error:
+        # The settings check names it; whoever needs the session as well only says what is not known.
+        outcome = _context.Outcome(skipped=[str(error)])
+    except BudgetExceeded as error:
+        outcome = _context.Outcome([_faults.BUDGET.finding(f"{probe.name}: {error}.", hop=probe.hop)])
+    except ServiceError as error:
+        outcome = _context.Outcome([_faults.NOT_RUN.finding(f"{probe.name}: {error}", hop=probe.hop)])
+    except Exception as error:
+        # A fault of ours must not hide what the other checks found; type and text are enough to report it.
+        message = f"{probe.name}: {type(error).__name__}: {error}"
+        outcome = _context.Outcome([_faults.NOT_RUN.finding(message, hop=probe.hop)])
+    return outcome, time.monotonic() - started
+
+
+@contextlib.contextmanager
+def _cancelled_by_signals() -> Iterator[None]:
+    """An interrupt cancels the run, so that probe data is removed before the process ends."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    first = True
+
+    def interrupt() -> None:
+        nonlocal first
+        if first:  # a second signal must not stop the cleaning
+            first = False
+            task.cancel()
+
+    with contextlib.suppress(ValueError, RuntimeError):  # not in the main thread: the caller handles signals
+        for number in signals:
+            loop.add_signal_handler(number, interrupt)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError, RuntimeError):
+            for number in signals:
+                loop.remove_signal_handler(number)
+
+
+def _check(probe: Probe, outcome: _context.Outcome, seconds: float) -> dict[str, Any]:
+    severities = {finding.severity for finding in outcome.findings}
+    state = _FAILED if ERROR in severities else _WARNED if severities else _PASSED
+    if state == _PASSED and outcome.skipped and not outcome.measurements:
+        state = _SKIPPED
+    return {
+        "name": probe.name,
+        "hop": probe.hop,
+        "state": state,
+        "seconds": round(seconds, 3),
+        "findings": [finding.as_dict() for finding in outcome.findings],
+        "skipped": outcome.skipped,
+    }
+
+
+def _hops(
+    planned: Sequence[Probe], outcomes: Sequence[_context.Outcome], findings: Sequence[Finding]
+) -> dict[str, str]:
+    """The state of each hop: by the findings that name it, and unknown where no check came to an end."""
+    states = {}
+    for hop in _context.HOPS:
+        severities = {finding.severity for finding in findings if finding.where.get("hop") == hop}
+        measured = [o for probe, o in zip(planned, outcomes) if probe.hop == hop]
+        if not measured:
+            continue
+        known = any(outcome.measurements or outcome.versions for outcome in measured)
+        states[hop] = _FAILED if ERROR in severities else _WARNED if severities else _PASSED if known else _SKIPPED
+    return states
+
+
+def _unique(findings: Sequence[Finding]) -> list[Finding]:
+    """Two checks that meet the same fault of the same service report it once."""
+    seen: dict[tuple[str, str, str], Finding] = {}
+    for finding in findings:
+        seen.setdefault((finding.id, finding.where.get("hop", ""), finding.message), finding)
+    return list(seen.values())
+
+
+async def verify(plan: Mapping[str, Any], secrets: Mapping[str, str], network: str) -> dict[str, Any]:
+    """Make the clients of a plan and run its checks."""
+    containers = await asyncio.to_thread(_containers, plan)
+    resolve = _docker.addresses(containers, network)
+    async with Http(secrets=secrets.values(), resolve=resolve, budget=BUDGET) as http:
+        webui = plan["open_webui"]
+        password = secrets.get(webui["admin_password_secret"], "")
+        client = OpenWebUI(http, webui["url"], webui["admin_email"], password)
+        context = _context.Context(plan, secrets, http, containers, client, _store(plan, secrets, resolve))
+        return await run(context)
+
+
+def _containers(plan: Mapping[str, Any]) -> dict[str, _docker.Container]:
+    services = [service for service in plan.values() if isinstance(service, Mapping)]
+    names = [str(service["container"]) for service in services if service.get("container")]
+    return _docker.Docker().containers(names) if names else {}
+
+
+def _store(plan: Mapping[str, Any], secrets: Mapping[str, str], resolve: Mapping[str, str]) -> Pgvector | None:
+    if not reads_store(plan):
+        return None
+    store = plan["vector_store"]
+    return Pgvector(
+        host=resolve.get(store["host"], store["host"]),
+        port=store["port"],
+        user=store["user"],
+        database=store["database"],
+        password=secrets.get(store["password_secret"], ""),
+        table=store["table"],
+    )

@@ -1,0 +1,146 @@
+#!/usr/bin/python
+# Copyright: plumbline.rag contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Verify an installation with real requests."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: verify
+short_description: Prove with real requests that an installation is right
+description:
+  - Runs the checks that the plan asks for at every hop (engine, proxy, Open WebUI, vector store, reranker) and compares
+    vectors, scores and settings with expected values. The checks run concurrently and send at most 200 small requests.
+  - Uploads three short files under the name C(plumbline-verify) and removes them again, also after a failure or an
+    interrupt. Everything else is only read.
+  - On the controller it acknowledges findings, writes C(verify.json), C(report.html) and C(junit.xml), shows the
+    findings, and fails when an error among them is open.
+version_added: 0.1.0
+author: plumbline.rag contributors (@plumbline)
+requirements: [httpx, docker, psycopg]
+options:
+  verify:
+    description: The plan's C(verify) part.
+    type: dict
+    required: true
+  secrets:
+    description: Secrets by the names that the plan uses for them.
+    type: dict
+    default: {}
+  network:
+    description: The stack's Docker network, on which container names are looked up.
+    type: str
+    default: ""
+  installation:
+    description: Name of the installation, for the report.
+    type: str
+    default: default
+  report_dir:
+    description: Folder on the controller for the report; C(reports/INSTALLATION) without it.
+    type: str
+  accept:
+    description: Acknowledged findings, id to reason, as in C(rag_accept).
+    type: dict
+    default: {}
+attributes:
+  action:
+    description: The requests are made on the host, the report is written on the controller.
+    support: full
+  check_mode:
+    description: Skipped, because a proof uploads a file.
+    support: none
+  diff_mode:
+    description: There is nothing to compare.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Prove the installation
+  plumbline.rag.verify:
+    verify: "{{ rag_plan.verify }}"
+    secrets: "{{ rag_secrets }}"
+    network: "{{ rag_plan.network }}"
+    installation: "{{ rag_plan.installation }}"
+    accept: "{{ rag_accept | default({}) }}"
+"""
+
+RETURN = r"""
+findings:
+  description: What is wrong, in which hop, and what to do.
+  returned: always
+  type: list
+  elements: dict
+measurements:
+  description: The measured values of each check, by its name.
+  returned: always
+  type: dict
+versions:
+  description: The versions that the running services report.
+  returned: always
+  type: dict
+checks:
+  description: Name, hop, state, duration and findings of each check.
+  returned: always
+  type: list
+  elements: dict
+hops:
+  description: The state of each hop.
+  returned: always
+  type: dict
+requests:
+  description: How many requests were made.
+  returned: always
+  type: int
+duration:
+  description: Seconds that the checks took.
+  returned: always
+  type: float
+reports:
+  description: The files that were written on the controller.
+  returned: always
+  type: list
+  elements: str
+"""
+
+import asyncio
+
+from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+
+from ansible_collections.plumbline.rag.plugins.module_utils import _docker, _http, _pgvector
+from ansible_collections.plumbline.rag.plugins.module_utils._checks import _run
+
+_LIBRARIES = (
+    ("httpx", _http.HTTPX_ERROR),
+    ("docker", _docker.DOCKER_ERROR),
+    ("psycopg", _pgvector.PSYCOPG_ERROR),
+)
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "verify": {"type": "dict", "required": True},
+            "secrets": {"type": "dict", "default": {}, "no_log": True},
+            "network": {"type": "str", "default": ""},
+            "installation": {"type": "str", "default": "default"},
+            "report_dir": {"type": "str"},
+            "accept": {"type": "dict", "default": {}},
+        },
+    )
+    for library, error in _LIBRARIES:
+        if error is not None:
+            module.fail_json(msg=missing_required_lib(library), exception=str(error))
+    arguments = module.params
+    try:
+        result = asyncio.run(_run.verify(arguments["verify"], arguments["secrets"], arguments["network"]))
+    except asyncio.CancelledError:
+        module.fail_json(msg="Interrupted; the probe data was removed.")
+    except _http.ServiceError as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=False, **result)
+
+
+if __name__ == "__main__":
+    main()

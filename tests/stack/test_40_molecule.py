@@ -1,0 +1,10 @@
+"""The molecule scenario: check mode on a virgin host, converge, idempotence, and the host's facts."""
+
+from __future__ import annotations
+
+from .conftest import run
+
+
+def test_quickstart_scenario():
+    assert run("tests/stack/host/build").status == 0
+    assert run("molecule", "test", "-s", "quickstart").status == 0
