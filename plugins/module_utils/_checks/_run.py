@@ -49,11 +49,11 @@ def probes(plan: Mapping[str, Any]) -> list[Probe]:
     reranker, route = "reranking at the reranker", "reranking as Open WebUI asks"
     found = [
         Probe("version of Open WebUI", _context.OPEN_WEBUI, versions.open_webui),
-        Probe("engines", _context.ENGINE, versions.engines),
-        Probe("images", _context.OPEN_WEBUI, versions.images),
+        Probe("engine information", _context.ENGINE, versions.engines),
+        Probe("container images", _context.OPEN_WEBUI, versions.images),
         Probe("public settings", _context.OPEN_WEBUI, settings.public),
         Probe("database settings", _context.OPEN_WEBUI, settings.database),
-        Probe("environment", _context.OPEN_WEBUI, settings.environment),
+        Probe("container environment", _context.OPEN_WEBUI, settings.environment),
         Probe("access without a key", _context.ENGINE, settings.access),
         Probe(engine, _context.ENGINE, embedding.engine),
         Probe("reference vectors", _context.ENGINE, embedding.reference, (engine,)),

@@ -1,0 +1,105 @@
+# Copyright: plumbline.rag contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Prove an installation: run the checks on the host, write the report on the controller."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+# The declarations of the PL4 ids: `accept` may name any of them.
+from ansible_collections.plumbline.rag.plugins.module_utils import _findings, _report
+from ansible_collections.plumbline.rag.plugins.module_utils._checks import _faults  # noqa: F401
+from ansible_collections.plumbline.rag.plugins.plugin_utils import _controller
+
+_TEMPLATE = _controller.COLLECTION / "templates" / "report.html.j2"
+_FOR_THE_MODULE = ("verify", "secrets", "network")
+
+
+class ActionModule(ActionBase):
+    """Requests are made on the host; acknowledgement, report and table happen here."""
+
+    _requires_connection = True
+
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        result: dict[str, Any] = super().run(tmp, task_vars)
+        task_vars = task_vars or {}
+        if self._task.check_mode:
+            result.update(skipped=True, msg="A proof uploads a file, which check mode does not do.")
+            return result
+        arguments = self._task.args
+        unknown = set(arguments) - {*_FOR_THE_MODULE, "installation", "report_dir", "accept"}
+        if unknown:
+            raise AnsibleActionFail(f"verify has no option {', '.join(sorted(unknown))}")
+        sent = {name: arguments[name] for name in _FOR_THE_MODULE if name in arguments}
+        answer = self._execute_module(module_name="plumbline.rag.verify", module_args=sent, task_vars=task_vars)
+        if answer.get("failed"):
+            result.update(answer)
+            return result
+        document = self._document(answer, arguments)
+        findings = [_findings.Finding.from_dict(found) for found in document["findings"]]
+        result["reports"] = [str(path) for path in self._write(document, arguments)]
+        self._show(document, findings, result["reports"])
+        result.update({name: document[name] for name in (*_MEASURED, "findings")}, changed=False)
+        if any(finding.open_error for finding in findings):
+            result["failed"] = True
+            result["msg"] = f"Not proven: {_findings.verdict(findings)}. The stack was left as it is. See {result['reports'][1]}."
+        return result
+
+    def _document(self, answer: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
+        """The content of verify.json: the module's answer with acknowledged findings."""
+        # The plan has judged rag_accept as a whole; here only the ids of this family matter.
+        accept = {str(i): reason for i, reason in (arguments.get("accept") or {}).items() if str(i).startswith("PL4")}
+        acknowledged = {
+            "findings": [f.as_dict() for f in _acknowledged(answer["findings"], accept)],
+            "checks": [
+                {**check, "findings": [f.as_dict() for f in _acknowledged(check["findings"], accept)]}
+                for check in answer["checks"]
+            ],
+        }
+        return {
+            "collection": _controller.version(),
+            "installation": str(arguments.get("installation", "default")),
+            "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            **{name: answer[name] for name in _MEASURED},
+            **acknowledged,
+        }
+
+    def _write(self, document: dict[str, Any], arguments: dict[str, Any]) -> list[Path]:
+        folder = _controller.report_dir({"rag_report_dir": arguments.get("report_dir")}, document["installation"])
+        paths = [folder / name for name in ("verify.json", "report.html", "junit.xml")]
+        _controller.write_json(paths[0], document)
+        environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+        page = environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(report=_report.view(document))
+        try:
+            paths[1].write_text(page, encoding="utf-8")
+            paths[2].write_bytes(_report.junit(document))
+        except OSError as problem:
+            raise AnsibleActionFail(f"{problem.filename} cannot be written: {problem.strerror}.") from problem
+        return paths
+
+    def _show(self, document: dict[str, Any], findings: list[_findings.Finding], reports: list[str]) -> None:
+        show = self._display.display
+        show(f"\nproof of installation {document['installation']}")
+        for hop, state in document["hops"].items():
+            show(f"  {hop:<13} {state}")
+        text = _findings.table(findings)
+        if text:
+            show(text)
+        show(f"  {_findings.verdict(findings)}; {document['requests']} requests in {document['duration']:.1f} s")
+        show(f"  report: {reports[1]}\n")
+
+
+_MEASURED = ("measurements", "versions", "checks", "hops", "requests", "budget", "duration")
+
+
+def _acknowledged(found: list[dict[str, Any]], accept: dict[str, str]) -> list[_findings.Finding]:
+    findings = [_findings.Finding.from_dict(one) for one in found]
+    ids = {finding.id for finding in findings}
+    return _findings.acknowledge(findings, {i: reason for i, reason in accept.items() if i in ids})
