@@ -4,12 +4,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export PATH := $(CURDIR)/.venv/bin:$(PATH):$(CURDIR)/.cache/uv/bin
 export UV_SYSTEM_CERTS := 1
 export UV_PYTHON_DOWNLOADS := never
-
-QUICK := lint sanity test-unit test-contract
-ALL := $(QUICK) test-stack
 
 .PHONY: help setup demo demo-down lint sanity sanity-full test-unit test-contract test-stack test test-full docs dist lock
 
@@ -42,7 +39,7 @@ lint: setup ## ruff, mypy, yamllint, ansible-lint, changelog fragments
 sanity: setup ## ansible-test sanity on ansible-core 2.19 and 2.21
 	@tests/sanity/run
 
-sanity-full: setup ## the same, on every Python a target may have
+sanity-full: setup ## the same, on every Python that a host may have
 	@tests/sanity/run --full
 
 test-unit: setup ## unit tests
@@ -56,10 +53,10 @@ test-stack: setup ## real software in containers, and the built artifact as user
 	@tests/stack/run
 
 test: setup ## all of the above, quick parts first
-	@python tests/steps.py $(ALL)
+	@python tests/steps.py lint sanity test-unit test-contract test-stack
 
-test-full: setup ## test, and what is too long for it
-	@python tests/steps.py $(ALL) sanity-full
+test-full: setup ## test, with sanity on every Python that a host may have
+	@python tests/steps.py lint sanity-full test-unit test-contract test-stack
 
 docs: setup ## regenerate docs/rules from the code
 	@python docs/generate.py

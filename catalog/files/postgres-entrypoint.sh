@@ -3,7 +3,11 @@
 # POSTGRES_USER, POSTGRES_PASSWORD, POSTGRES_DB, each also as NAME_FILE.
 set -eu
 
-[ "${1:-}" = postgres ] || exec "$@"
+case ${1:-} in
+postgres) shift ;;
+-*) ;;
+*) exec "$@" ;;
+esac
 
 setting() { # NAME DEFAULT: the variable, or the content of the file that NAME_FILE names
     eval "value=\${$1:-} file=\${$1_FILE:-}"
@@ -39,4 +43,4 @@ if [ ! -s "$PGDATA/PG_VERSION" ]; then
     mv "$new" "$PGDATA"
 fi
 
-exec "$@" -c listen_addresses='*' -c unix_socket_directories=/var/run/postgresql
+exec postgres -c listen_addresses='*' -c unix_socket_directories=/var/run/postgresql "$@"

@@ -50,7 +50,9 @@ class ActionModule(ActionBase):
         if any(finding.open_error for finding in findings):
             # the findings stand above and in plan.json; a dump of the whole plan would bury them
             result["failed"] = True
-            result["msg"] = f"The plan has {_findings.verdict(findings)}; nothing was changed. Details: {', '.join(reports)}"
+            result["msg"] = (
+                f"The plan has {_findings.verdict(findings)}; nothing was changed. Details: {', '.join(reports)}"
+            )
             return result
         result["findings"] = [finding.as_dict() for finding in _findings.sort(findings)]
         result["reports"] = reports

@@ -39,7 +39,7 @@ class ActionModule(ActionBase):
         if findings:
             display.display(_findings.table(findings))
         stopping = [finding for finding in findings if finding.open_error]
-        result.update(changed=False, findings=[finding.as_dict() for finding in findings], host=facts)
+        result.update(changed=False, findings=[finding.as_dict() for finding in findings])
         if stopping:
             reasons = " ".join(f"{finding.id}: {finding.message} {finding.remedy}" for finding in stopping)
             result.update(failed=True, msg=f"Nothing was changed on {host}. {reasons}")

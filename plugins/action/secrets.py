@@ -43,7 +43,11 @@ class ActionModule(ActionBase):
         # a hidden folder, because every other file of an inventory folder is read as an inventory
         path = Path(spec["rag_secrets_file"] or folder / ".secrets" / f"{spec.installation}.yml").expanduser()
 
-        given = {name: spec[variable] for name, (variable, _prefix) in GENERATED.items() if variable and spec[variable] is not None}
+        given = {
+            name: spec[variable]
+            for name, (variable, _prefix) in GENERATED.items()
+            if variable and spec[variable] is not None
+        }
         given.update(_wiring.operator_secrets(spec))
         missing = [name for name in GENERATED if name not in given]
         kept, created = self._keep(path, missing)
@@ -61,7 +65,9 @@ class ActionModule(ActionBase):
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = os.open(path.parent, os.O_RDONLY)
         except OSError as problem:
-            raise AnsibleActionFail(f"{path.parent}: {problem.strerror}. Set rag_secrets_file to a writable place.") from problem
+            raise AnsibleActionFail(
+                f"{path.parent}: {problem.strerror}. Set rag_secrets_file to a writable place."
+            ) from problem
         try:
             # the hosts of an installation run this at the same time, in processes of their own
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -99,6 +105,8 @@ class ActionModule(ActionBase):
             )
         draft = path.with_suffix(".new")
         with open(os.open(draft, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-            file.write("# Generated once and kept. Encrypt it with ansible-vault encrypt; losing it logs every user out.\n")
+            file.write(
+                "# Generated once and kept. Encrypt it with ansible-vault encrypt; losing it logs every user out.\n"
+            )
             yaml.safe_dump(content, file)
         os.replace(draft, path)

@@ -49,7 +49,9 @@ class ActionModule(ActionBase):
         result.update({name: document[name] for name in (*_MEASURED, "findings")}, changed=False)
         if any(finding.open_error for finding in findings):
             result["failed"] = True
-            result["msg"] = f"Not proven: {_findings.verdict(findings)}. The stack was left as it is. See {result['reports'][1]}."
+            result["msg"] = (
+                f"Not proven: {_findings.verdict(findings)}. The stack was left as it is. See {result['reports'][1]}."
+            )
         return result
 
     def _document(self, answer: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: image_recipe
-author: plumbline.rag contributors
+author: plumbline.rag contributors (@plumbline)
 version_added: 0.1.0
 short_description: Complete recipes of the images that a plan asks for
 description:

@@ -134,6 +134,12 @@ def _max_batch(engine: Mapping[str, Any], args: list[Any], wanted: int) -> int |
     return max(int(limit), wanted) if engine.get("batch_flag") else int(limit)
 
 
+def _extra_args(spec: Spec, service: str) -> list[Any]:
+    """The operator's arguments of the first host that has any."""
+    values = (host[f"rag_{service}_extra_args"] for host in spec.host_values.values())
+    return list(next((args for args in values if args), ()))
+
+
 def choose(spec: Spec, catalog: Catalog) -> tuple[Choice | None, list[Finding]]:
     """The choice of an installation; None with findings when a model or its engine cannot be resolved."""
     embedder, findings = _embedder(spec, catalog)
@@ -146,11 +152,9 @@ def choose(spec: Spec, catalog: Catalog) -> tuple[Choice | None, list[Finding]]:
     rerank_engine = catalog.engines.get(spec["rag_reranker_engine"] or "", {})
     hybrid = spec["rag_hybrid_search"] if spec["rag_hybrid_search"] is not None else reranker is not None
     top_k = spec["rag_top_k"] or (20 if reranker else 5)
-    args = next((v["rag_embedder_extra_args"] for v in spec.host_values.values() if v["rag_embedder_extra_args"]), [])
-    rerank_args = next((v["rag_reranker_extra_args"] for v in spec.host_values.values() if v["rag_reranker_extra_args"]), [])
-    embed_limit = _max_batch(engine, list(args), spec["rag_embedding_batch_size"] or 0)
+    embed_limit = _max_batch(engine, _extra_args(spec, "embedder"), spec["rag_embedding_batch_size"] or 0)
     # hybrid search hands up to 2 x top_k candidates to the reranker in one request
-    rerank_limit = _max_batch(rerank_engine, list(rerank_args), 2 * top_k)
+    rerank_limit = _max_batch(rerank_engine, _extra_args(spec, "reranker"), 2 * top_k)
 
     query, document = spec["rag_embedder_query_prefix"], spec["rag_embedder_document_prefix"]
     # two characters a token leaves room for scripts that are denser than English

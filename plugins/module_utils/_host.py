@@ -26,7 +26,9 @@ DOCKER_CONFIG = "/etc/docker/daemon.json"
 DOCKER_PIDFILE = "/var/run/docker.pid"
 DOCKER_ROOT = "/var/lib/docker"
 TOOLS = "/opt/plumbline/venv"
-_SEARCH_PATH = os.pathsep.join(("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/snap/bin"))
+_SEARCH_PATH = os.pathsep.join(
+    ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/snap/bin")
+)
 _TCP_LISTEN = "0A"
 _COMPLETE = ".complete-"
 
@@ -91,7 +93,11 @@ def _os_release() -> dict[str, Any]:
         key, separator, value = line.partition("=")
         if separator:
             values[key] = value.strip().strip("\"'")
-    return {"id": values.get("ID", ""), "like": values.get("ID_LIKE", "").split(), "version": values.get("VERSION_ID", "")}
+    return {
+        "id": values.get("ID", ""),
+        "like": values.get("ID_LIKE", "").split(),
+        "version": values.get("VERSION_ID", ""),
+    }
 
 
 def _memory_mb() -> int:
@@ -138,7 +144,11 @@ def _docker() -> tuple[dict[str, Any], list[dict[str, Any]], list[str]]:
         images = sorted({tag for entry in _get("/images/json") for tag in entry.get("RepoTags") or []})
     except DockerUnavailable as error:
         return {"state": error.state, "reason": error.reason, "version": "", "root": DOCKER_ROOT}, [], []
-    return {"state": "running", "reason": "", "version": str(version.get("Version", "")), "root": root}, containers, images
+    return (
+        {"state": "running", "reason": "", "version": str(version.get("Version", "")), "root": root},
+        containers,
+        images,
+    )
 
 
 def _container(entry: dict[str, Any]) -> dict[str, Any]:

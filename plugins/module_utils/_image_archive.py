@@ -44,7 +44,7 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 _FAILURES: tuple[tuple[str, str, str], ...] = (
     (
         r"No space left on device",
-        "there is no space left on {directory}",
+        "there is no space left in {places}",
         "free space there, or set images_directory and images_cache_directory to a larger file system",
     ),
     (
@@ -63,7 +63,7 @@ _FAILURES: tuple[tuple[str, str, str], ...] = (
         "use a complete index, or give its wheel in a directory named by UV_FIND_LINKS in images_build_environment",
     ),
     (
-        r"(?i)apt-get update failed|failed to fetch|could not resolve|could not connect|unable to fetch",
+        r"(?i)apt-get update .*failed|failed to fetch|could not resolve|could not connect|unable to fetch",
         "the Debian mirror could not be reached",
         "set images_debian_mirror to a mirror that this host reaches",
     ),
@@ -90,11 +90,14 @@ class Builder:
         self.base = base
         self.mirror = mirror
         self.machine = platform.machine()
+        self.places = f"{directory} or {cache}"
         self.environment = {
             **os.environ,
             "UV_CACHE_DIR": str(cache / "uv"),
             "UV_SYSTEM_CERTS": "1",
             "UV_PYTHON_DOWNLOADS": "never",
+            # Otherwise the sets inside byte code have another order at each run.
+            "PYTHONHASHSEED": "0",
             **environment,
         }
 
@@ -114,12 +117,12 @@ class Builder:
 
     def build(self, recipes: list[Recipe]) -> list[dict[str, Any]]:
         """Build the archives that are not there yet, the base beside the first application layers."""
-        with _resources(self.directory):
+        with _resources(self.places):
             self.directory.mkdir(parents=True, exist_ok=True)
             self.cache.mkdir(parents=True, exist_ok=True)
             with _exclusive(self.directory / ".lock"):
-                for leftover in self.directory.glob(".build-*"):
-                    shutil.rmtree(leftover)
+                for leftover in (*self.directory.glob(".build-*"), *self.cache.glob(".base-*")):
+                    _remove(leftover)
                 plans = [self.plan(recipe) for recipe in recipes]
                 missing = [(recipe, plan) for recipe, plan in zip(recipes, plans) if plan["changed"]]
                 if missing:
@@ -155,14 +158,13 @@ class Builder:
         layer = self.cache / f"base-{self.base.key[:16]}.tar"
         if layer.exists():
             return layer
-        partial = self.cache / f".{layer.name}.partial"
+        partial = self.cache / f".base-{work.name}.tar"
         accounts = [
             f'echo {name}:x:{uid}:{uid}::/:/bin/sh >>"$1"/etc/passwd; echo {name}:x:{uid}: >>"$1"/etc/group'
             for name, uid in self.base.users
         ]
         command = [
             "mmdebstrap",
-            "--quiet",
             "--format=tar",
             "--variant=minbase",
             # Without it the package usrmerge brings the whole of Perl.
@@ -209,7 +211,14 @@ class Builder:
             _use_image_python(script)
         # Byte code saves a third of a start; only the image's own minor version can make it without the image.
         if f"{sys.version_info[0]}.{sys.version_info[1]}" == self.base.python:
-            compile_all = [sys.executable, "-m", "compileall", "-qq", "-x/tests?/", "--invalidation-mode=unchecked-hash"]
+            compile_all = [
+                sys.executable,
+                "-m",
+                "compileall",
+                "-qq",
+                "-x/tests?/",
+                "--invalidation-mode=unchecked-hash",
+            ]
             self._run([*compile_all, "-s", str(tree), "-p", "/", str(site)], may_fail=True)
         for file in recipe.files:
             path = _inside(tree, file["path"])
@@ -231,20 +240,29 @@ class Builder:
         environment = {**self.environment, **(extra or {})}
         try:
             done = subprocess.run(
-                command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+                command,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                # mmdebstrap signals its whole process group when it fails.
+                start_new_session=True,
             )
         except FileNotFoundError:
             raise BuildError(f"{command[0]} is not installed on this host: install the package {command[0]}") from None
         if done.returncode and not may_fail:
-            raise BuildError(explain(Path(command[0]).name, done.stderr, self.directory))
+            raise BuildError(explain(Path(command[0]).name, done.stderr, self.places))
 
 
-def explain(tool: str, output: str, directory: Path) -> str:
+def explain(tool: str, output: str, places: str) -> str:
     """Turn a tool's last words into what is wrong and what to do."""
-    words = " | ".join(line.strip() for line in output.strip().splitlines()[-6:])
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith(("E:", "error", "cause", "W:"))]
+    words = " | ".join((errors or lines)[-6:])
     for pattern, problem, remedy in _FAILURES:
         if re.search(pattern, output):
-            return f"{problem.format(directory=directory)}: {remedy}. {tool} said: {words}"
+            return f"{problem.format(places=places)}: {remedy}. {tool} said: {words}"
     return f"{tool} failed. It said: {words}"
 
 
@@ -351,13 +369,13 @@ def _exclusive(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _resources(directory: Path) -> Iterator[None]:
+def _resources(places: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            raise BuildError(explain("the builder", "No space left on device", directory)) from error
+            raise BuildError(explain("the builder", "No space left on device", places)) from error
         raise BuildError(
-            f"{error.strerror} on {error.filename or directory}: "
+            f"{error.strerror} on {error.filename or places}: "
             "set images_directory and images_cache_directory to writable places"
         ) from error

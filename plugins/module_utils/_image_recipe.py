@@ -65,7 +65,7 @@ class Recipe:
     def of(cls, data: dict[str, Any]) -> Recipe:
         """Take the fields that make the image; a catalog entry has more, and an option that was not given is None."""
         known = {field.name for field in dataclasses.fields(cls)}
-        return cls(**{name: value for name, value in data.items() if name in known and value is not None})
+        return cls(**{name: _given(value) for name, value in data.items() if name in known and value is not None})
 
 
 def recipe_key(base: Base, recipe: Recipe) -> str:
@@ -109,6 +109,13 @@ def manifest(recipe: Recipe, image_id: str, layers: list[str]) -> list[dict[str,
 
 def encode(document: object) -> bytes:
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _given(value: Any) -> Any:
+    """An option that was not given and one that is absent are the same."""
+    if isinstance(value, dict):
+        return {name: _given(inner) for name, inner in value.items() if inner is not None}
+    return [_given(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _digest(document: object) -> str:

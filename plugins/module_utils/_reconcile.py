@@ -56,7 +56,7 @@ async def reconcile(api: OpenWebUI, settings: Mapping[str, Any], secrets: Mappin
 def shown(drift: Sequence[Difference]) -> list[dict[str, Any]]:
     """The differences without secrets."""
     return [
-        {"name": one.name, "actual": MASK, "wanted": MASK}
+        {"name": one.name, "actual": f"{MASK} (another value)", "wanted": MASK}
         if one.secret
         else {"name": one.name, "actual": one.actual, "wanted": one.wanted}
         for one in drift

@@ -203,7 +203,7 @@ _AXIS_START = 200
 def _prefixes(measured: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """For each side, how far every variant of the prefix is from what Open WebUI made, on a logarithmic axis."""
     evidence = {
-        "document": "1 − cosine to the vector in the store",
+        "document": "1 - cosine to the vector in the store",
         "query": "difference to the cosine behind the returned score",
     }
     for side, meaning in evidence.items():
@@ -274,7 +274,7 @@ def _numbers(measurements: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """The single values of each check; tables and lists have their own drawing."""
     for check, measured in measurements.items():
         for name, value in measured.items():
-            if isinstance(value, bool) or isinstance(value, str):
+            if isinstance(value, (bool, str)):
                 text = str(value)
             elif isinstance(value, (int, float)):
                 text = f"{value:.6g}"

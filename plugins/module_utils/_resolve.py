@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _rules, _wiring
-from ansible_collections.plumbline.rag.plugins.module_utils._catalog import Catalog
+from ansible_collections.plumbline.rag.plugins.module_utils._catalog import Catalog, Embedder, Reranker
 from ansible_collections.plumbline.rag.plugins.module_utils._choice import HOSTED, Choice, choose
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, Finding, acknowledge, register
 from ansible_collections.plumbline.rag.plugins.module_utils._spec import Spec
@@ -81,7 +81,9 @@ class _Resolver:
         hosts = self.spec.groups.get(GROUPS[service], [])
         if hosts or (not any(self.spec.groups.values()) and len(self.spec.hosts) == 1):
             return hosts or self.spec.hosts
-        message = f"Installation {self.spec.installation} needs {service} and has no host in the group {GROUPS[service]}."
+        message = (
+            f"Installation {self.spec.installation} needs {service} and has no host in the group {GROUPS[service]}."
+        )
         self.findings.append(NO_HOST.finding(message, variable=GROUPS[service]))
         return []
 
@@ -151,7 +153,12 @@ class _Resolver:
         template = versions[name]["image"]
         prefix = spec["rag_image_registry_prefix"]
         reference = f"{template['repository']}:{template['tag'].format(version=version, suffix=suffix)}"
-        return {"service": service, "ref": f"{prefix.rstrip('/')}/{reference}" if prefix else reference, "recipe": recipe, "version": version}
+        return {
+            "service": service,
+            "ref": f"{prefix.rstrip('/')}/{reference}" if prefix else reference,
+            "recipe": recipe,
+            "version": version,
+        }
 
     def base(self, service: str, host: str, role: str, memory: str) -> dict[str, Any]:
         """What every container of the stack has."""
@@ -174,8 +181,7 @@ class _Resolver:
         embedding = service == "embedder"
         name = str(choice.embedder_engine if embedding else choice.reranker_engine)
         engine = self.catalog.engines[name]
-        entry = choice.embedder if embedding else choice.reranker
-        assert entry is not None
+        entry: Embedder | Reranker = choice.embedder if embedding or choice.reranker is None else choice.reranker
         support = entry.engines.get(name, {})
         limit = choice.embed_max_batch if embedding else choice.rerank_max_batch
         model = support.get("model", entry.id)
@@ -266,7 +272,9 @@ class _Resolver:
         embed_url, rerank_url = self.client_urls(host)
         embed_secret, rerank_secret = self.client_secrets()
         rerank_name = choice.reranker.id if choice.reranker else None
-        settings = _wiring.open_webui_settings(self.spec, choice, embed_url, choice.embedder.id, rerank_url, rerank_name)
+        settings = _wiring.open_webui_settings(
+            self.spec, choice, embed_url, choice.embedder.id, rerank_url, rerank_name
+        )
         secrets = {
             "WEBUI_SECRET_KEY": "open_webui_secret_key",
             "WEBUI_ADMIN_PASSWORD": "open_webui_admin_password",

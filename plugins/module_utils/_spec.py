@@ -43,67 +43,113 @@ class Variable:
 
 
 VARIABLES: dict[str, Variable] = {
-    "rag_installation": Variable("str", "Name of the installation: hosts with the same value share one Open WebUI database.", "default"),
+    "rag_installation": Variable(
+        "str", "Name of the installation: hosts with the same value share one Open WebUI database.", "default"
+    ),
     "rag_embedder": Variable("str", "Catalog id of the embedding model.", required=True),
     "rag_embedder_engine": Variable("str", "What serves the embedding model.", choices=ENGINES, required=True),
     "rag_embedder_revision": Variable("str", "Commit of the weights."),
-    "rag_embedder_weights": Variable("str", "Folder with the weights inside the engine's container; fetched by name unless set."),
+    "rag_embedder_weights": Variable(
+        "str", "Folder with the weights inside the engine's container; fetched by name unless set."
+    ),
     "rag_embedder_dimensions": Variable("int", "Reduced (Matryoshka) dimension, for models that allow it."),
-    "rag_embedder_query_prefix": Variable("str", "Overrides the catalog's query prefix; an empty string is an explicit none."),
-    "rag_embedder_document_prefix": Variable("str", "Overrides the catalog's document prefix; an empty string is an explicit none."),
-    "rag_embedder_base_url": Variable("str", "OpenAI-style base URL, for the engines openai, openrouter, ollama and external."),
+    "rag_embedder_query_prefix": Variable(
+        "str", "Overrides the catalog's query prefix; an empty string is an explicit none."
+    ),
+    "rag_embedder_document_prefix": Variable(
+        "str", "Overrides the catalog's document prefix; an empty string is an explicit none."
+    ),
+    "rag_embedder_base_url": Variable(
+        "str", "OpenAI-style base URL, for the engines openai, openrouter, ollama and external."
+    ),
     "rag_embedder_api_key": Variable("secret", "Key of that URL."),
     "rag_embedder_gpus": Variable("list", "GPU indexes or UUIDs for the embedder on its host.", (), per_host=True),
     "rag_embedder_extra_args": Variable("list", "Engine arguments added by the operator.", (), per_host=True),
     "rag_reranker": Variable("str", "Catalog id of the reranking model, or none.", "none"),
     "rag_reranker_engine": Variable("str", "What serves the reranking model.", choices=ENGINES),
     "rag_reranker_revision": Variable("str", "Commit of the reranker's weights."),
-    "rag_reranker_weights": Variable("str", "Folder with the reranker's weights inside the engine's container; fetched by name unless set."),
+    "rag_reranker_weights": Variable(
+        "str", "Folder with the reranker's weights inside the engine's container; fetched by name unless set."
+    ),
     "rag_reranker_url": Variable("str", "Full rerank URL of an external reranker, path included."),
     "rag_reranker_api_key": Variable("secret", "Key of that URL."),
     "rag_reranker_gpus": Variable("list", "GPU indexes or UUIDs for the reranker on its host.", (), per_host=True),
     "rag_reranker_extra_args": Variable("list", "Engine arguments added by the operator.", (), per_host=True),
-    "rag_proxy": Variable("str", "What stands between Open WebUI and the engines.", "litellm", choices=("litellm", "none")),
+    "rag_proxy": Variable(
+        "str", "What stands between Open WebUI and the engines.", "litellm", choices=("litellm", "none")
+    ),
     "rag_litellm_version": Variable("str", "LiteLLM version; the recommended one unless set."),
     "rag_litellm_extra_models": Variable("list", "Raw model entries added to LiteLLM's model_list.", ()),
     "rag_litellm_salt_key": Variable("secret", "Encrypts credentials that LiteLLM stores in a database."),
-    "rag_litellm_master_key": Variable("secret", "LiteLLM's master key, beginning with sk-; generated once and kept unless set."),
+    "rag_litellm_master_key": Variable(
+        "secret", "LiteLLM's master key, beginning with sk-; generated once and kept unless set."
+    ),
     "rag_open_webui_version": Variable("str", "Open WebUI version; the recommended one unless set."),
     "rag_open_webui_variant": Variable("str", "Which image of Open WebUI.", "slim", choices=("slim", "full", "cuda")),
     "rag_open_webui_env": Variable("dict", "Extra environment of Open WebUI, checked against what the plan sets.", {}),
     "rag_open_webui_secret_key": Variable("secret", "Signs sessions; generated once and kept unless set."),
     "rag_open_webui_admin_email": Variable("str", "E-mail of the first admin.", "admin@example.com"),
-    "rag_open_webui_admin_password": Variable("secret", "Password of the first admin; generated once and kept unless set."),
+    "rag_open_webui_admin_password": Variable(
+        "secret", "Password of the first admin; generated once and kept unless set."
+    ),
     "rag_open_webui_replicas": Variable("int", "Open WebUI containers per host.", 1),
-    "rag_open_webui_address": Variable("str", "Address on which Open WebUI's port is published.", "127.0.0.1", per_host=True),
+    "rag_open_webui_address": Variable(
+        "str", "Address on which Open WebUI's port is published.", "127.0.0.1", per_host=True
+    ),
     "rag_open_webui_port": Variable("int", "Port on which Open WebUI is published.", 3000, per_host=True),
-    "rag_config_owner": Variable("str", "Who owns the settings in Open WebUI's database.", "inventory", choices=("inventory", "ui")),
-    "rag_vector_store": Variable("str", "Where vectors are stored; slim implies pgvector.", "pgvector", choices=("pgvector", "chroma")),
+    "rag_config_owner": Variable(
+        "str", "Who owns the settings in Open WebUI's database.", "inventory", choices=("inventory", "ui")
+    ),
+    "rag_vector_store": Variable(
+        "str", "Where vectors are stored; slim implies pgvector.", "pgvector", choices=("pgvector", "chroma")
+    ),
     "rag_database_url": Variable("secret", "An existing PostgreSQL; otherwise the postgres role makes one."),
     "rag_postgres_version": Variable("str", "PostgreSQL version of the postgres role."),
     "rag_pgvector_halfvec": Variable("bool", "Store half-precision vectors; derived from the dimension unless set."),
-    "rag_pgvector_index": Variable("str", "Index method of the vector column; derived unless set.", choices=("hnsw", "ivfflat")),
+    "rag_pgvector_index": Variable(
+        "str", "Index method of the vector column; derived unless set.", choices=("hnsw", "ivfflat")
+    ),
     "rag_hybrid_search": Variable("bool", "Keyword plus vector search; on when there is a reranker, unless set."),
     "rag_top_k": Variable("int", "Candidates per search."),
     "rag_top_k_reranker": Variable("int", "Chunks kept after reranking."),
     "rag_relevance_threshold": Variable("float", "Lowest reranker score that is kept.", 0.0),
     "rag_bm25_weight": Variable("float", "Weight of the keyword search, 0 to 1.", 0.5),
-    "rag_chunk_size": Variable("int", "Chunk size in the splitter's unit; derived from the model's token limit unless set."),
+    "rag_chunk_size": Variable(
+        "int", "Chunk size in the splitter's unit; derived from the model's token limit unless set."
+    ),
     "rag_chunk_overlap": Variable("int", "Overlap of neighbouring chunks; a tenth of the chunk size unless set."),
-    "rag_text_splitter": Variable("str", "Splitter of Open WebUI.", "character", choices=("character", "token", "token_transformers")),
-    "rag_embedding_batch_size": Variable("int", "Texts per embedding request; derived from the engine's limit unless set."),
+    "rag_text_splitter": Variable(
+        "str", "Splitter of Open WebUI.", "character", choices=("character", "token", "token_transformers")
+    ),
+    "rag_embedding_batch_size": Variable(
+        "int", "Texts per embedding request; derived from the engine's limit unless set."
+    ),
     "rag_embedding_concurrency": Variable("int", "Concurrent embedding requests per document.", 4),
     "rag_reranker_timeout": Variable("int", "Seconds that Open WebUI waits for the reranker.", 30),
     "rag_content_extraction": Variable("str", "Content extraction engine.", "builtin", choices=EXTRACTION),
-    "rag_image_source": Variable("str", "Where images come from.", "registry", choices=("registry", "archive", "build")),
+    "rag_image_source": Variable(
+        "str", "Where images come from.", "registry", choices=("registry", "archive", "build")
+    ),
     "rag_image_registry_prefix": Variable("str", "Mirror put in front of every image name.", ""),
     "rag_image_bundle_dir": Variable("str", "Folder of image archives on the controller or host."),
     "rag_accept": Variable("dict", "Acknowledged findings: id to reason.", {}),
-    "rag_report_dir": Variable("str", "Where plan, reports and locks go on the controller; reports/<installation> unless set."),
-    "rag_secrets_file": Variable("str", "File of generated secrets on the controller; .secrets/<installation>.yml beside the inventory unless set."),
+    "rag_report_dir": Variable(
+        "str", "Where plan, reports and locks go on the controller; reports/<installation> unless set."
+    ),
+    "rag_secrets_file": Variable(
+        "str",
+        "File of generated secrets on the controller; .secrets/<installation>.yml beside the inventory unless set.",
+    ),
     "rag_catalog_dirs": Variable("list", "Folders with the operator's own catalog entries.", ()),
-    "rag_address": Variable("str", "Address under which other hosts reach this one; ansible_host unless set.", per_host=True),
-    "rag_python": Variable("str", "Interpreter on the hosts with the collection's libraries.", "/opt/plumbline/venv/bin/python", per_host=True),
+    "rag_address": Variable(
+        "str", "Address under which other hosts reach this one; ansible_host unless set.", per_host=True
+    ),
+    "rag_python": Variable(
+        "str",
+        "Interpreter on the hosts with the collection's libraries.",
+        "/opt/plumbline/venv/bin/python",
+        per_host=True,
+    ),
 }
 
 # Facts and play variables of the collection itself, which stand beside the operator's variables in hostvars.
@@ -167,8 +213,15 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def _describe(value: Any) -> str:
-    names = {bool: "the boolean", int: "the number", float: "the number", str: "the string", list: "a list", dict: "a mapping"}
-    kind = next((text for python, text in names.items() if type(value) is python), type(value).__name__)
+    """The value in words; a boolean comes first, because it is an int as well."""
+    names = (
+        (bool, "the boolean"),
+        ((int, float), "the number"),
+        (str, "the string"),
+        (list, "a list"),
+        (dict, "a mapping"),
+    )
+    kind = next((text for python, text in names if isinstance(value, python)), f"a {type(value).__name__}")
     return kind if isinstance(value, (list, dict)) else f"{kind} {value!r}"
 
 
@@ -188,7 +241,9 @@ def _convert(variable: Variable, value: Any) -> Any:
             return value.lower() == "true"
         raise ValueError("true or false")
     if variable.type in ("int", "float"):
-        if not isinstance(value, bool) and isinstance(value, (int, str) if variable.type == "int" else (int, float, str)):
+        if not isinstance(value, bool) and isinstance(
+            value, (int, str) if variable.type == "int" else (int, float, str)
+        ):
             try:
                 return int(value) if variable.type == "int" else float(value)
             except ValueError:
@@ -240,7 +295,9 @@ def check_host(host: str, variables: Mapping[str, Any]) -> tuple[dict[str, Any],
             hint = f"Did you mean {close}?" if close else None
             findings.append(UNKNOWN_VARIABLE.finding(f"There is no variable {name}.", hint, variable=name, host=host))
         elif isinstance(value, Broken):
-            findings.append(BROKEN_EXPRESSION.finding(f"{name} cannot be evaluated: {value.reason}", variable=name, host=host))
+            findings.append(
+                BROKEN_EXPRESSION.finding(f"{name} cannot be evaluated: {value.reason}", variable=name, host=host)
+            )
         elif value is not None:
             try:
                 values[name] = _convert(variable, value)
@@ -302,8 +359,13 @@ def build_specs(
             given=frozenset(merged),
             hosts=names,
             host_values={
-                host: {n: converted[host].get(n, v.default) for n, v in VARIABLES.items() if v.per_host} for host in names
+                host: {n: converted[host].get(n, v.default) for n, v in VARIABLES.items() if v.per_host}
+                for host in names
             },
-            groups={group: [h for h in hosts_of if h in names] for group, hosts_of in groups.items() if group.startswith("rag_")},
+            groups={
+                group: [h for h in hosts_of if h in names]
+                for group, hosts_of in groups.items()
+                if group.startswith("rag_")
+            },
         )
     return specs, findings

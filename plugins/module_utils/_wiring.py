@@ -92,7 +92,9 @@ def open_webui_settings(
             "CHUNK_SIZE": choice.chunk_size,
             "CHUNK_OVERLAP": choice.chunk_overlap,
             "TEXT_SPLITTER": "" if spec["rag_text_splitter"] == "character" else spec["rag_text_splitter"],
-            "CONTENT_EXTRACTION_ENGINE": "" if spec["rag_content_extraction"] == "builtin" else spec["rag_content_extraction"],
+            "CONTENT_EXTRACTION_ENGINE": ""
+            if spec["rag_content_extraction"] == "builtin"
+            else spec["rag_content_extraction"],
         },
     }
 

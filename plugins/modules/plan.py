@@ -5,7 +5,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: plan
-author: plumbline.rag contributors
+author: plumbline.rag contributors (@plumbline)
 version_added: 0.1.0
 short_description: Resolve the inventory into a plan and report what is wrong with it
 description:

@@ -48,8 +48,4 @@ findings:
   returned: always
   type: list
   elements: dict
-host:
-  description: What M(plumbline.rag.host_facts) found.
-  returned: always
-  type: dict
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: secrets
-author: plumbline.rag contributors
+author: plumbline.rag contributors (@plumbline)
 version_added: 0.1.0
 short_description: Generate an installation's secrets once, keep them, and hand them to its hosts
 description:

@@ -26,7 +26,9 @@ def load_catalog(extra: Iterable[str] = ()) -> tuple[_catalog.Catalog, list[_fin
     for root in (COLLECTION / "catalog", *(Path(folder) for folder in extra)):
         if not root.is_dir():
             problems.append(_catalog.BAD_ENTRY.finding(f"{root} is not a folder.", variable="rag_catalog_dirs"))
-        files = [path for folder in (root, root / "embedders", root / "rerankers") for path in sorted(folder.glob("*.yml"))]
+        files = [
+            path for folder in (root, root / "embedders", root / "rerankers") for path in sorted(folder.glob("*.yml"))
+        ]
         for path in files:
             name = str(path.relative_to(root).with_suffix(""))
             try:
@@ -82,7 +84,11 @@ def addresses(task_vars: Mapping[str, Any], hosts: Iterable[str]) -> dict[str, s
 
 def given_secrets(spec: _spec.Spec) -> dict[str, str]:
     """The secrets that the operator set, by variable name."""
-    return {name: spec[name] for name, variable in _spec.VARIABLES.items() if variable.type == "secret" and spec[name] is not None}
+    return {
+        name: spec[name]
+        for name, variable in _spec.VARIABLES.items()
+        if variable.type == "secret" and spec[name] is not None
+    }
 
 
 def report_dir(spec_values: Mapping[str, Any], installation: str) -> Path:
@@ -105,7 +111,9 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
         draft.write_text(json.dumps(content, indent=2, ensure_ascii=False, sort_keys=True) + "\n", encoding="utf-8")
         os.replace(draft, path)
     except OSError as problem:
-        raise AnsibleActionFail(f"{path} cannot be written: {problem.strerror}. Set rag_report_dir to a writable folder.") from problem
+        raise AnsibleActionFail(
+            f"{path} cannot be written: {problem.strerror}. Set rag_report_dir to a writable folder."
+        ) from problem
 
 
 def version() -> str:

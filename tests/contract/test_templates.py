@@ -10,11 +10,10 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import yaml
+from ansible_collections.plumbline.rag.plugins.module_utils import _report
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICKSTART = ROOT / "inventories" / "quickstart"
-SAMPLES = ROOT / "tests" / "contract" / "samples.yml"
 SECRETS = [
     "embedder_api_key",
     "litellm_master_key",
@@ -23,6 +22,9 @@ SECRETS = [
     "postgres_password",
     "reranker_api_key",
 ]
+VERIFIED = json.loads((ROOT / "tests" / "contract" / "verified.json").read_text(encoding="utf-8"))
+# What a template needs besides its role's variables, the plan and the secrets.
+SAMPLES: dict[str, dict[str, Any]] = {"templates/report.html.j2": {"report": _report.view(VERIFIED)}}
 
 
 def ansible_playbook(*arguments: str, cwd: Path) -> None:
@@ -44,7 +46,7 @@ def play(template: Path, plan: dict[str, Any], target: Path) -> dict[str, Any]:
             "ansible_python_interpreter": "{{ ansible_playbook_python }}",
             "rag_plan": plan,
             "rag_secrets": dict.fromkeys(SECRETS, "sample"),
-            **yaml.safe_load(SAMPLES.read_text(encoding="utf-8")).get(name, {}),
+            **SAMPLES.get(name, {}),
         },
         "vars_files": [str(path) for path in files if path.exists()],
         "tasks": [
@@ -57,9 +59,10 @@ def test_every_template_renders(tmp_path: Path) -> None:
     ansible_playbook("plumbline.rag.plan", "-e", f"rag_report_dir={tmp_path}", cwd=tmp_path)
     plan = json.loads((tmp_path / "plan.json").read_text(encoding="utf-8"))["plan"]
     templates = sorted([*ROOT.glob("templates/**/*.j2"), *ROOT.glob("roles/*/templates/**/*.j2")])
+    assert templates
     plays = [play(template, plan, tmp_path / f"{number}.out") for number, template in enumerate(templates)]
     book = tmp_path / "render.yml"
-    book.write_text(json.dumps(plays or [{"hosts": "all", "gather_facts": False}]), encoding="utf-8")
+    book.write_text(json.dumps(plays), encoding="utf-8")
     ansible_playbook(str(book), cwd=tmp_path)
     assert [
         str(template)
@@ -69,5 +72,4 @@ def test_every_template_renders(tmp_path: Path) -> None:
 
 
 def test_samples_are_of_templates_that_exist() -> None:
-    samples = yaml.safe_load(SAMPLES.read_text(encoding="utf-8"))
-    assert [name for name in samples if not (ROOT / name).exists()] == []
+    assert [name for name in SAMPLES if not (ROOT / name).exists()] == []

@@ -38,7 +38,13 @@ def run(*command: str, cwd: Path = ROOT, env: dict[str, str] | None = None) -> R
     environment = {**os.environ, "ANSIBLE_NOCOLOR": "1", **(env or {})}
     lines: list[str] = []
     with subprocess.Popen(
-        command, cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, text=True
+        command,
+        cwd=cwd,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
     ) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -59,7 +65,9 @@ def container_ids() -> dict[str, str]:
     """Container name -> id and start time, of every container of the stack."""
     names = docker("ps", "--format", "{{.Names}}").split()
     return {
-        name: docker("inspect", "--format", "{{.Id}} {{.State.StartedAt}}", name) for name in names if name.startswith("rag-")
+        name: docker("inspect", "--format", "{{.Id}} {{.State.StartedAt}}", name)
+        for name in names
+        if name.startswith("rag-")
     }
 
 

@@ -44,8 +44,14 @@ async def proxy(context: _context.Context, before: _context.Before) -> _context.
     """The same requests through the proxy, and the same vectors."""
     client = context.proxy
     assert client is not None
+    own = before["embedding at the engine"]
+    if own.has(_faults.EMBEDDING_FAILED, _faults.COUNT, _faults.INVALID_VECTOR):
+        return _context.Outcome(skipped=["the engine itself gives no usable vectors"])
     outcome = await _hop(client, context.plan["embedder"], _context.PROXY)
-    here, there = outcome.data.get("table"), before["embedding at the engine"].data.get("table")
+    # What is wrong at the engine arrives here as well; it is named where it is made.
+    known = {finding.id for finding in own.findings}
+    outcome.findings = [finding for finding in outcome.findings if finding.id not in known]
+    here, there = outcome.data.get("table"), own.data.get("table")
     if here is None or there is None:
         return outcome
     cosines = [_vectors.cosine(here[text], there[text]) for text in here if len(here[text]) == len(there[text])]

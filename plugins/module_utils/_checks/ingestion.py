@@ -21,7 +21,9 @@ FALLBACK_SCORE = 1 / 61 + 1e-9  # the highest score of Open WebUI's rank fusion,
 SAME_SCORE = 1e-3
 _PROCESSING_SECONDS = 120.0
 _CLEANING_SECONDS = 60.0
+_SETTLING_SECONDS = 20.0
 _DEFAULT_BATCH = 32
+_OTHER_SIDE = {"query": "document_prefix", "document": "query_prefix"}
 
 
 class _Stop(Exception):
@@ -54,6 +56,7 @@ class _Walk:
         self._api = context.open_webui
         self._plan = context.plan
         self._files: list[str] = []
+        self._processed = False
         self._knowledge = ""
         self._ours: list[str] = []
         self.outcome = _context.Outcome()
@@ -73,7 +76,7 @@ class _Walk:
     async def clean(self) -> None:
         """Remove what this run or an interrupted earlier one left; a failure is a finding of its own."""
         try:
-            await self._remove()
+            await self._remove(settle=not self._processed)
         except ServiceError as error:
             self._found(_faults.LEFTOVERS, str(error), _context.OPEN_WEBUI)
             return
@@ -91,17 +94,22 @@ class _Walk:
 
     async def _remove_leftovers(self) -> None:
         try:
-            await self._remove()
+            await self._remove(settle=False)
         except ServiceError as error:
             self._fail(_faults.LEFTOVERS, str(error), _context.OPEN_WEBUI)
 
-    async def _remove(self) -> None:
-        """The knowledge bases first: removing a file that is in one costs a search in each."""
+    async def _remove(self, settle: bool) -> None:
+        """The knowledge bases first: removing a file that is in one costs a search in each.
+
+        ``settle`` waits for processing that still runs: it would store vectors of a file that is gone.
+        """
         files, knowledge = await asyncio.gather(
             self._api.find_files(_probes.NAME), self._api.find_knowledge(_probes.NAME)
         )
         for found in knowledge:
             await self._api.delete_knowledge(found)
+        if settle:
+            await asyncio.gather(*(self._api.wait_processed(found, _SETTLING_SECONDS) for found in files))
         await asyncio.gather(*(self._api.delete_file(found) for found in files))
 
     async def _upload(self) -> None:
@@ -116,6 +124,7 @@ class _Walk:
             reasons = await asyncio.gather(*(self._api.wait_processed(f, _PROCESSING_SECONDS) for f in self._files))
         except ServiceError as error:
             self._fail(_faults.INGESTION_FAILED, str(error), _context.OPEN_WEBUI)
+        self._processed = True
         failed = [reason for reason in reasons if reason is not None]
         if failed:
             message = f"Open WebUI could not process {len(failed)} of {len(reasons)} text files: {failed[0]}"
@@ -209,7 +218,8 @@ class _Walk:
             message = f"Table {self._plan['vector_store']['table']} has no vector of an uploaded passage."
             self._found(_faults.NOT_STORED, message, _context.VECTOR_STORE, "rag_database_url")
             return []
-        width, wanted = len(chunks[0].vector), self._plan["embedder"]["dimensions"]
+        # The engine's real dimension: a wrong one has its own finding.
+        width, wanted = len(chunks[0].vector), self._before["embedding at the engine"].measurements["dimension"]
         if width < wanted:
             message = f"The vector column holds {width} numbers; the model gives {wanted}."
             self._found(_faults.COLUMN, message, _context.VECTOR_STORE, "rag_embedder_dimensions")
@@ -277,8 +287,12 @@ class _Walk:
                 f"{side} prefix {own!r}; the nearest is off by {nearest:.4f}."
             )
         else:
-            state = "is " if verdict.name == "missing" else "is the one " if "side" in verdict.name else "is sent "
-            message = f"The {side} prefix {state}{verdict.name}, by {evidence}; it should be {own!r}."
+            state = {"missing": "is missing", "applied twice": "is applied twice"}.get(
+                verdict.name, f"is sent {verdict.name}"
+            )
+            if verdict.name == "of the other side":
+                state = f"is that of the other side, {self._plan['embedder'][_OTHER_SIDE[side]]!r}"
+            message = f"From {evidence}, the {side} prefix {state}; it should be {own!r}."
         self._found(prefix.FAULTS[verdict.name], message, _context.OPEN_WEBUI, variable)
 
     # -- findings ------------------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ FAULTS: Mapping[str, Rule] = {
     "without its trailing space": _faults.PREFIX_BLANK,
     "with a literal \\n": _faults.PREFIX_LITERAL,
     "in quotes": _faults.PREFIX_LITERAL,
+    "in single quotes": _faults.PREFIX_LITERAL,
     "applied twice": _faults.PREFIX_TWICE,
     OTHER: _faults.OTHER_MODEL,
 }
@@ -48,6 +49,7 @@ def variants(own: str, other: str) -> dict[str, str]:
         "without its trailing space": own.rstrip(" "),
         "with a literal \\n": own.replace("\n", "\\n"),
         "in quotes": f'"{own}"' if own else "",
+        "in single quotes": f"'{own}'" if own else "",
         "applied twice": own + own,
     }
     found: dict[str, str] = {}

@@ -67,7 +67,14 @@ NAME_TAKEN = register(
 )
 
 SERVICES = ("postgres", "embedder", "reranker", "litellm", "open_webui")
-_FAMILIES = {"debian": "debian", "ubuntu": "ubuntu", "rhel": "rhel", "rocky": "rhel", "almalinux": "rhel", "centos": "rhel"}
+_FAMILIES = {
+    "debian": "debian",
+    "ubuntu": "ubuntu",
+    "rhel": "rhel",
+    "rocky": "rhel",
+    "almalinux": "rhel",
+    "centos": "rhel",
+}
 _VERSIONS = {"debian": ("12", "13"), "ubuntu": ("22.04", "24.04"), "rhel": ("9",)}
 _BUILD_ARCHITECTURES = ("x86_64",)
 # Disk space in MiB that one image takes, by where it comes from; measured, rounded up. Building holds packages and layers.
@@ -125,7 +132,9 @@ def _platform(plan: Mapping[str, Any], host: str, facts: Mapping[str, Any]) -> I
     building = plan["image_source"] == "build"
     if building and facts["arch"] not in _BUILD_ARCHITECTURES:
         message = f"rag_image_source is build, which needs {_BUILD_ARCHITECTURES[0]}; {host} is {facts['arch']}."
-        yield UNSUPPORTED_PLATFORM.finding(message, "Use rag_image_source: registry there.", host=host, variable="rag_image_source")
+        yield UNSUPPORTED_PLATFORM.finding(
+            message, "Use rag_image_source: registry there.", host=host, variable="rag_image_source"
+        )
     system = facts["os"]
     name = f"{system['id']} {system['version']}".strip() or "an unknown system"
     family = _FAMILIES.get(system["id"], "")
@@ -133,7 +142,9 @@ def _platform(plan: Mapping[str, Any], host: str, facts: Mapping[str, Any]) -> I
     if supported:
         return
     if facts["docker"]["state"] == "absent":
-        yield UNSUPPORTED_PLATFORM.finding(f"{host} runs {name}, on which Docker cannot be installed from here.", host=host)
+        yield UNSUPPORTED_PLATFORM.finding(
+            f"{host} runs {name}, on which Docker cannot be installed from here.", host=host
+        )
     elif building:
         message = f"rag_image_source is build, which is not supported on {name} ({host})."
         yield UNSUPPORTED_PLATFORM.finding(message, host=host, variable="rag_image_source")
@@ -147,7 +158,8 @@ def _ports(plan: Mapping[str, Any], host: str, facts: Mapping[str, Any]) -> Iter
         holder = _holder(publish, service["container"], facts)
         if holder:
             message = f"{publish['address']}:{publish['port']} on {host}, where {name} shall be published, is in use by {holder}."
-            yield PORT_IN_USE.finding(message, host=host, hop=name)
+            variable = {"variable": "rag_open_webui_port"} if name == "open_webui" else {}
+            yield PORT_IN_USE.finding(message, host=host, hop=name, **variable)
 
 
 def _holder(publish: Mapping[str, Any], container: str, facts: Mapping[str, Any]) -> str | None:

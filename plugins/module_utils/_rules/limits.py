@@ -51,7 +51,9 @@ def batch(subject: Subject) -> Iterator[Finding]:
     choice = subject.choice
     limit = choice.embed_max_batch
     if limit is not None and choice.batch_size > limit:
-        message = f"rag_embedding_batch_size is {choice.batch_size}; {choice.embedder_engine} takes {limit} texts a request."
+        message = (
+            f"rag_embedding_batch_size is {choice.batch_size}; {choice.embedder_engine} takes {limit} texts a request."
+        )
         yield BATCH.finding(message, variable="rag_embedding_batch_size")
     if choice.batch_size < 1:
         message = f"rag_embedding_batch_size is {choice.batch_size}; every upload would fail."
@@ -86,7 +88,9 @@ def chunk_size(subject: Subject) -> Iterator[Finding]:
 
 def hybrid_off(subject: Subject) -> Iterator[Finding]:
     if subject.choice.reranker is not None and not subject.choice.hybrid:
-        message = f"rag_reranker is {subject.choice.reranker.id} and rag_hybrid_search is false: the reranker is never asked."
+        message = (
+            f"rag_reranker is {subject.choice.reranker.id} and rag_hybrid_search is false: the reranker is never asked."
+        )
         yield HYBRID_OFF.finding(message, variable="rag_hybrid_search")
 
 

@@ -57,11 +57,18 @@ def prefix_pair(subject: Subject) -> Iterator[Finding]:
         problem = _difference(side, given, expected)
         if problem is not None:
             # another instruction text is a matter of taste for models that take any; a damaged string never is
-            tunable = choice.embedder.kind == "query-only" and side == "query" and given and given.rstrip() != expected.rstrip()
+            tunable = (
+                choice.embedder.kind == "query-only"
+                and side == "query"
+                and given
+                and given.rstrip() != expected.rstrip()
+            )
             severity = WARNING if tunable and "\\n" not in given else ERROR
             yield PREFIX_PAIR.finding(problem, severity=severity, variable=variable)
         elif not known and "\\n" in given:
-            yield PREFIX_PAIR.finding(f"The {side} prefix {given!r} holds a backslash and an n, not a newline.", variable=variable)
+            yield PREFIX_PAIR.finding(
+                f"The {side} prefix {given!r} holds a backslash and an n, not a newline.", variable=variable
+            )
     if not known and bool(choice.query_prefix) < bool(choice.document_prefix):
         message = f"{spec['rag_embedder']} has a document prefix and no query prefix; no known model is trained so."
         yield PREFIX_PAIR.finding(message, severity=WARNING, variable="rag_embedder_query_prefix")

@@ -20,7 +20,7 @@ WEAK_SECRET = register(
     "An empty secret is replaced by one that is lost with the container; a well-known one is no secret; and an admin "
     "password of more than 72 bytes creates no admin and leaves sign-up open to the next stranger.",
     "Remove the variable to have a secret generated, or give one of 16 to 72 bytes; LiteLLM's master key begins with sk-.",
-    example='rag_litellm_master_key: sk-1234',
+    example="rag_litellm_master_key: sk-1234",
     source="LiteLLM refuses publicly known master keys; Open WebUI hashes passwords with bcrypt",
     acknowledgeable=False,
 )
@@ -70,7 +70,11 @@ def weak_secret(subject: Subject) -> Iterator[Finding]:
     for service, engine in (("embedder", subject.choice.embedder_engine), ("reranker", subject.choice.reranker_engine)):
         variable = f"rag_{service}_api_key"
         if engine in HOSTED and engine not in ("ollama", "external") and not subject.secrets.get(variable, "").strip():
-            yield WEAK_SECRET.finding(f"{variable} is not set, and {engine} answers nobody without a key.", f"Set {variable}.", variable=variable)
+            yield WEAK_SECRET.finding(
+                f"{variable} is not set, and {engine} answers nobody without a key.",
+                f"Set {variable}.",
+                variable=variable,
+            )
 
 
 def env(subject: Subject) -> Iterator[Finding]:
@@ -78,10 +82,19 @@ def env(subject: Subject) -> Iterator[Finding]:
     settings = _wiring.open_webui_settings(subject.spec, subject.choice, "http://x/v1", "x", "http://x/v1/rerank", "x")
     bare = dataclasses.replace(subject.spec, values={**subject.spec.values, "rag_open_webui_env": {}})
     planned = set(_wiring.open_webui_env(bare, subject.choice, settings))
-    planned |= {"WEBUI_SECRET_KEY", "WEBUI_ADMIN_PASSWORD", "DATABASE_URL", "PGVECTOR_DB_URL", "RAG_OPENAI_API_KEY", "RAG_EXTERNAL_RERANKER_API_KEY"}
+    planned |= {
+        "WEBUI_SECRET_KEY",
+        "WEBUI_ADMIN_PASSWORD",
+        "DATABASE_URL",
+        "PGVECTOR_DB_URL",
+        "RAG_OPENAI_API_KEY",
+        "RAG_EXTERNAL_RERANKER_API_KEY",
+    }
     for name, value in extra.items():
         if name in planned:
-            yield ENV_CONFLICT.finding(f"rag_open_webui_env sets {name}, which the plan decides.", variable="rag_open_webui_env")
+            yield ENV_CONFLICT.finding(
+                f"rag_open_webui_env sets {name}, which the plan decides.", variable="rag_open_webui_env"
+            )
         elif value is None or isinstance(value, (list, tuple, dict)):
             yield ENV_VALUE.finding(f"rag_open_webui_env.{name} has no text value.", variable="rag_open_webui_env")
 

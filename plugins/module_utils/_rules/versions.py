@@ -101,7 +101,10 @@ def slim(subject: Subject) -> Iterator[Finding]:
         message = f"rag_open_webui_variant is slim and rag_vector_store is {spec['rag_vector_store']}; slim stores vectors in pgvector only."
         yield SLIM.finding(message, variable="rag_vector_store")
     env = spec["rag_open_webui_env"]
-    for name, allowed in (("RAG_EMBEDDING_ENGINE", ("openai", "ollama", "azure_openai")), ("RAG_RERANKING_ENGINE", ("external",))):
+    for name, allowed in (
+        ("RAG_EMBEDDING_ENGINE", ("openai", "ollama", "azure_openai")),
+        ("RAG_RERANKING_ENGINE", ("external",)),
+    ):
         if name in env and env[name] not in allowed:
             message = f"rag_open_webui_env sets {name} to {env[name]!r}; slim has no local models."
             yield SLIM.finding(message, variable="rag_open_webui_env")
@@ -114,9 +117,14 @@ def weak_reranker(subject: Subject) -> Iterator[Finding]:
 
 
 def not_deployed(subject: Subject) -> Iterator[Finding]:
-    for variable, engine in (("rag_embedder_engine", subject.choice.embedder_engine), ("rag_reranker_engine", subject.choice.reranker_engine)):
+    for variable, engine in (
+        ("rag_embedder_engine", subject.choice.embedder_engine),
+        ("rag_reranker_engine", subject.choice.reranker_engine),
+    ):
         if engine == "tei":
-            yield NOT_DEPLOYED.finding(f"{variable} is tei, which this release plans and does not deploy.", variable=variable)
+            yield NOT_DEPLOYED.finding(
+                f"{variable} is tei, which this release plans and does not deploy.", variable=variable
+            )
 
 
 def no_revision(subject: Subject) -> Iterator[Finding]:

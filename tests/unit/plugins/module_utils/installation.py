@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
 from ansible_collections.plumbline.rag.plugins.module_utils import _catalog, _resolve, _spec
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import Finding
 

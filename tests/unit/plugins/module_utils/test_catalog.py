@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ansible_collections.plumbline.rag.plugins.module_utils import _catalog
 
 from .installation import CATALOG, ids
@@ -54,7 +55,7 @@ def test_a_fault_names_file_and_field_and_leaves_the_entry_out(changes, names):
 
 
 def test_a_document_that_is_no_mapping_is_a_finding_too():
-    _catalog_, findings = _catalog.parse({"rerankers/x": ["a"]})
+    _parsed, findings = _catalog.parse({"rerankers/x": ["a"]})
     assert ids(findings) == ["PL106"]
 
 

@@ -13,9 +13,10 @@ import stat
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+
 from ansible_collections.plumbline.rag.plugins.module_utils import _host
 
 
@@ -74,8 +75,15 @@ def test_socket_is_a_file(engine_paths: Path) -> None:
     assert state() == ("broken", f"{_host.DOCKER_SOCKET} is not a socket")
 
 
+CONTAINERS = b"""[
+  {"Names": ["/web"], "Image": "web:1", "Labels": {"org.plumbline.installation": "blue"},
+   "Ports": [{"IP": "0.0.0.0", "PublicPort": 80, "PrivatePort": 8080}, {"PrivatePort": 9000}]},
+  {"Names": ["/db"], "Image": "db:1", "Labels": null, "Ports": null}
+]"""
+
+
 class _Engine(http.server.BaseHTTPRequestHandler):
-    answers: dict[str, tuple[int, bytes]] = {}
+    answers: ClassVar[dict[str, tuple[int, bytes]]] = {}
 
     def do_GET(self) -> None:
         status, body = self.answers[self.path]
@@ -107,19 +115,14 @@ def test_running(engine: type[_Engine]) -> None:
         "/_ping": (200, b'"OK"'),
         "/version": (200, b'{"Version": "20.10.24"}'),
         "/info": (200, b'{"DockerRootDir": "/data/docker"}'),
-        "/containers/json?all=1": (
-            200,
-            b'[{"Names": ["/web"], "Labels": {"org.plumbline.installation": "blue"},'
-            b' "Ports": [{"IP": "0.0.0.0", "PublicPort": 80, "PrivatePort": 8080}, {"PrivatePort": 9000}]},'
-            b' {"Names": ["/db"], "Labels": null, "Ports": null}]',
-        ),
+        "/containers/json?all=1": (200, CONTAINERS),
         "/images/json": (200, b'[{"RepoTags": ["b:1", "a:1"]}, {"RepoTags": null}]'),
     }
     docker, containers, images = _host._docker()
     assert docker == {"state": "running", "reason": "", "version": "20.10.24", "root": "/data/docker"}
     assert containers == [
-        {"name": "web", "installation": "blue", "published": [{"address": "0.0.0.0", "port": 80}]},
-        {"name": "db", "installation": "", "published": []},
+        {"name": "web", "image": "web:1", "installation": "blue", "published": [{"address": "0.0.0.0", "port": 80}]},
+        {"name": "db", "image": "db:1", "installation": "", "published": []},
     ]
     assert images == ["a:1", "b:1"]
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+
 from ansible_collections.plumbline.rag.plugins.module_utils import _resolve, _wiring
 from ansible_collections.plumbline.rag.plugins.module_utils._choice import flag_value
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+
 from ansible_collections.plumbline.rag.plugins.module_utils._rules import host as rules
 
 PLAN: dict[str, Any] = {
@@ -146,7 +147,9 @@ QUIET = {
 }
 
 
-@pytest.mark.parametrize("name", FIRES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.rule(FIRES[name][0], fires=True)) for name in FIRES]
+)
 def test_fires(name: str) -> None:
     id, change, text = FIRES[name]
     findings = found(change)
@@ -156,6 +159,7 @@ def test_fires(name: str) -> None:
     assert findings[0].remedy
 
 
+@pytest.mark.rule("PL201", "PL202", "PL203", "PL204", "PL205", "PL206", "PL207", fires=False)
 @pytest.mark.parametrize("name", QUIET)
 def test_quiet(name: str) -> None:
     assert found(QUIET[name]) == []

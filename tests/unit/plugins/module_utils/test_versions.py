@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ansible_collections.plumbline.rag.plugins.module_utils import _versions
 
 

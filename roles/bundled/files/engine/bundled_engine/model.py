@@ -48,7 +48,8 @@ class Model:
     def count(self, text: str) -> int:
         """Tokens of a text, with the two special ones."""
         with self._lock:
-            return self._engine.token_count(text, _BARE)
+            tokens: int = self._engine.token_count(text, _BARE)
+        return tokens
 
 
 def without_prefix(library: bytes) -> bytes:

@@ -1,0 +1,70 @@
+# Copyright: plumbline.rag contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Wait until a container does its work, and say why it does not."""
+
+from __future__ import annotations
+
+import time
+import urllib.parse
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+# So many restarts, and one more under way, is a container that cannot start.
+RESTARTS = 3
+LOG_LINES = 40
+
+
+class NotReady(Exception):
+    """The container does not do its work; the message says why, with the end of its log."""
+
+
+def judge(inspected: Mapping[str, Any]) -> bool:
+    """Whether an inspected container has to be waited for; False when it is healthy. Raises NotReady when waiting is in vain."""
+    state = inspected["State"]
+    if (state.get("Health") or {}).get("Status") == "healthy":
+        return False
+    restarts = int(inspected.get("RestartCount") or 0)
+    if state.get("Restarting") and restarts >= RESTARTS:
+        raise NotReady(f"it has ended {restarts + 1} times, last with exit code {state.get('ExitCode')}")
+    if state.get("Status") in ("exited", "dead"):
+        raise NotReady(f"it has ended with exit code {state.get('ExitCode')}")
+    return True
+
+
+def mask(text: str, secrets: Iterable[str]) -> str:
+    """The text without secrets, also as they look inside a URL."""
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        for form in (secret, urllib.parse.quote(secret, safe=""), urllib.parse.quote(secret)):
+            text = text.replace(form, "********")
+    return text
+
+
+def wait(api: Any, name: str, timeout: float, pause: float = 1.0, clock: Callable[[], float] = time.monotonic) -> float:
+    """Return the seconds after which the container's own health check succeeds; ``api`` is the low-level Docker client.
+
+    The check is run from here as well, because the engine runs it only at its own, slower pace.
+    """
+    started = clock()
+    while True:
+        inspected = api.inspect_container(name)
+        if not judge(inspected) or _probe(api, inspected):
+            return clock() - started
+        if clock() - started > timeout:
+            raise NotReady(f"its health check does not succeed within {timeout:.0f} seconds")
+        time.sleep(pause)
+
+
+def _probe(api: Any, inspected: Mapping[str, Any]) -> bool:
+    if not inspected["State"].get("Running"):
+        return False
+    kind, *command = inspected["Config"]["Healthcheck"]["Test"]
+    identifier = api.exec_create(inspected["Id"], command if kind == "CMD" else ["/bin/sh", "-c", *command])["Id"]
+    api.exec_start(identifier)
+    return bool(api.exec_inspect(identifier)["ExitCode"] == 0)
+
+
+def log_end(api: Any, name: str, secrets: Iterable[str]) -> str:
+    """The last lines of the container's log, masked."""
+    raw: bytes = api.logs(name, tail=LOG_LINES)
+    return mask(raw.decode("utf-8", "replace").rstrip(), secrets)

@@ -1,0 +1,99 @@
+#!/usr/bin/python
+# Copyright: plumbline.rag contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Wait until a container does its work."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: container_ready
+short_description: Wait until a container does its work, and say why it does not
+description:
+  - Runs the container's own health check until it succeeds, which is sooner than the engine reports it.
+  - Fails at once for a container that keeps ending, and shows the end of its log with all secrets masked.
+version_added: 0.1.0
+author: plumbline.rag contributors (@plumbline)
+requirements: [docker]
+options:
+  name:
+    description: Name of the container, which has a health check.
+    type: str
+    required: true
+  timeout:
+    description: Seconds within which the health check has to succeed.
+    type: int
+    default: 120
+  secrets:
+    description: Values that must not be shown.
+    type: list
+    elements: str
+    default: []
+attributes:
+  check_mode:
+    description: Does not wait, because the container may not be there.
+    support: full
+  diff_mode:
+    description: There is nothing to compare.
+    support: none
+"""
+
+EXAMPLES = r"""
+- name: Wait for the database
+  plumbline.rag.container_ready:
+    name: rag-postgres
+    secrets: ["{{ postgres_password }}"]
+"""
+
+RETURN = r"""
+waited:
+  description: Seconds until the health check succeeded.
+  returned: success
+  type: float
+  sample: 2.1
+"""
+
+from ansible.module_utils.basic import AnsibleModule, missing_required_lib
+
+from ansible_collections.plumbline.rag.plugins.module_utils import _readiness
+
+try:
+    import docker
+    import docker.errors
+
+    DOCKER_ERROR: Exception | None = None
+except ImportError as error:
+    DOCKER_ERROR = error
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "name": {"type": "str", "required": True},
+            "timeout": {"type": "int", "default": 120},
+            "secrets": {"type": "list", "elements": "str", "default": [], "no_log": True},
+        },
+        supports_check_mode=True,
+    )
+    if DOCKER_ERROR is not None:
+        module.fail_json(msg=missing_required_lib("docker"), exception=str(DOCKER_ERROR))
+    if module.check_mode:
+        module.exit_json(changed=False, waited=0.0)
+    name, secrets = module.params["name"], module.params["secrets"]
+    try:
+        api = docker.from_env(timeout=60).api
+        waited = _readiness.wait(api, name, module.params["timeout"])
+    except _readiness.NotReady as error:
+        log = _readiness.log_end(api, name, secrets)
+        module.fail_json(
+            msg=f"The container {name} does not work: {error}. The end of its log:\n{log}\n"
+            f"It is left as it is for a look (docker logs {name}); correct the cause and run the same command again."
+        )
+    except docker.errors.DockerException as error:
+        module.fail_json(msg=f"The container {name} cannot be examined: {_readiness.mask(str(error), secrets)}")
+    module.exit_json(changed=False, waited=round(waited, 1))
+
+
+if __name__ == "__main__":
+    main()

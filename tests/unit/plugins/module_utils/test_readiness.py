@@ -1,0 +1,87 @@
+# Copyright: plumbline.rag contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When a container counts as ready, when waiting is in vain, and what of its log is shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.plumbline.rag.plugins.module_utils import _readiness
+
+
+def inspected(status: str, health: str = "starting", restarts: int = 0, code: int = 0) -> dict[str, Any]:
+    state = {"Status": status, "Running": status == "running", "Restarting": status == "restarting", "ExitCode": code}
+    return {
+        "Id": "c1",
+        "State": {**state, "Health": {"Status": health}},
+        "RestartCount": restarts,
+        "Config": {"Healthcheck": {"Test": ["CMD", "check", "me"]}},
+    }
+
+
+class Api:
+    """The Docker client: one inspection and one exit code of the health check for each look."""
+
+    def __init__(self, looks: list[dict[str, Any]], codes: list[int] | None = None) -> None:
+        self.looks = looks
+        self.codes = codes or []
+        self.commands: list[list[str]] = []
+
+    def inspect_container(self, name: str) -> dict[str, Any]:
+        return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
+
+    def exec_create(self, container: str, command: list[str]) -> dict[str, str]:
+        self.commands.append(command)
+        return {"Id": "e1"}
+
+    def exec_start(self, identifier: str) -> bytes:
+        return b""
+
+    def exec_inspect(self, identifier: str) -> dict[str, int]:
+        return {"ExitCode": self.codes.pop(0) if self.codes else 1}
+
+    def logs(self, name: str, tail: int) -> bytes:
+        return b"a line\nthe password is s3cr/et or s3cr%2Fet\n"
+
+
+def test_healthy_needs_no_probe() -> None:
+    api = Api([inspected("running", "healthy", restarts=9)])
+    assert _readiness.wait(api, "web", 5, pause=0) < 1
+    assert api.commands == []
+
+
+def test_the_health_check_is_run_until_it_succeeds() -> None:
+    api = Api(
+        [inspected("created"), inspected("running"), inspected("restarting", restarts=1), inspected("running")], [1, 0]
+    )
+    _readiness.wait(api, "web", 5, pause=0)
+    assert api.commands == [["check", "me"], ["check", "me"]]
+
+
+def test_a_shell_check() -> None:
+    look = inspected("running")
+    look["Config"]["Healthcheck"]["Test"] = ["CMD-SHELL", "check me"]
+    api = Api([look], [0])
+    _readiness.wait(api, "web", 5, pause=0)
+    assert api.commands == [["/bin/sh", "-c", "check me"]]
+
+
+@pytest.mark.parametrize(
+    ("look", "text"),
+    [
+        (inspected("restarting", restarts=3, code=126), "ended 4 times, last with exit code 126"),
+        (inspected("exited", code=1), "ended with exit code 1"),
+        (inspected("running", "unhealthy"), "does not succeed within 0 seconds"),
+    ],
+)
+def test_in_vain(look: dict[str, Any], text: str) -> None:
+    with pytest.raises(_readiness.NotReady, match=text):
+        _readiness.wait(Api([look]), "web", 0, pause=0)
+
+
+def test_the_log_is_masked() -> None:
+    log = _readiness.log_end(Api([]), "web", ["", "s3cr/et", "s3cr"])
+    assert log == "a line\nthe password is ******** or ********"
