@@ -13,9 +13,8 @@ import jinja2
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-# The declarations of the PL4 ids: `accept` may name any of them.
 from ansible_collections.plumbline.rag.plugins.module_utils import _findings, _report
-from ansible_collections.plumbline.rag.plugins.module_utils._checks import _faults  # noqa: F401
+from ansible_collections.plumbline.rag.plugins.module_utils._checks import _faults
 from ansible_collections.plumbline.rag.plugins.plugin_utils import _controller
 
 _TEMPLATE = _controller.COLLECTION / "templates" / "report.html.j2"
@@ -57,7 +56,7 @@ class ActionModule(ActionBase):
     def _document(self, answer: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
         """The content of verify.json: the module's answer with acknowledged findings."""
         # The plan has judged rag_accept as a whole; here only the ids of this family matter.
-        accept = {str(i): reason for i, reason in (arguments.get("accept") or {}).items() if str(i).startswith("PL4")}
+        accept = {i: reason for i, reason in (arguments.get("accept") or {}).items() if i in _faults.RULES}
         acknowledged = {
             "findings": [f.as_dict() for f in _acknowledged(answer["findings"], accept)],
             "checks": [

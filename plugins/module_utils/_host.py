@@ -197,7 +197,7 @@ def _get(path: str) -> Any:
 
 def _why_silent() -> DockerUnavailable:
     """Tell an engine that is not installed or not started from one that cannot work."""
-    dockerd = shutil.which("dockerd", path=_SEARCH_PATH)
+    dockerd = shutil.which("dockerd", mode=os.F_OK, path=_SEARCH_PATH)
     if os.path.exists(DOCKER_SOCKET) and not stat.S_ISSOCK(os.stat(DOCKER_SOCKET).st_mode):
         return DockerUnavailable("broken", f"{DOCKER_SOCKET} is not a socket")
     if dockerd is None:
@@ -222,12 +222,40 @@ def _why_silent() -> DockerUnavailable:
 
 
 def _ask_index(timeout: int) -> dict[str, Any]:
-    """Whether a small package can be fetched from whatever index this host is configured for."""
+    """Whether a small package can be fetched as this host is configured: by uv, which builds images, or else by pip."""
+    uv = os.path.join(TOOLS, "bin", "uv")
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-cache-dir", "--retries", "0"]
-        command += ["--timeout", str(timeout), "--disable-pip-version-check", "--dest", folder, "idna"]
+        wanted = os.path.join(folder, "wanted.txt")
+        with open(wanted, "w", encoding="utf-8") as file:
+            file.write("docker\n")
+        if os.path.exists(uv):
+            command = [uv, "pip", "compile", "--quiet", "--no-cache", "--no-deps", "--python", sys.executable, wanted]
+        else:
+            command = [
+                sys.executable,
+                "-m",
+                "pip",
+                "download",
+                "--quiet",
+                "--no-deps",
+                "--no-cache-dir",
+                "--retries",
+                "0",
+            ]
+            command += [
+                "--timeout",
+                str(timeout),
+                "--disable-pip-version-check",
+                "--dest",
+                folder,
+                "--requirement",
+                wanted,
+            ]
+        environment = {**os.environ, "UV_SYSTEM_CERTS": "1", "UV_HTTP_RETRIES": "0", "UV_HTTP_TIMEOUT": str(timeout)}
         try:
-            result = subprocess.run(command, check=False, capture_output=True, text=True, timeout=3 * timeout)
+            result = subprocess.run(
+                command, check=False, capture_output=True, text=True, timeout=3 * timeout, env=environment
+            )
         except (OSError, subprocess.SubprocessError) as error:
             return {"asked": True, "answers": False, "reason": str(error)}
     if "No module named pip" in result.stderr:
@@ -238,11 +266,11 @@ def _ask_index(timeout: int) -> dict[str, Any]:
 
 
 def _first_error(lines: Iterable[str]) -> str:
-    """pip's own reason, without user names and passwords of an index URL."""
+    """The tool's own reason, without user names and passwords of an index URL."""
     for line in lines:
-        if line.startswith("ERROR:") or "Error" in line:
+        if "error" in line.lower():
             return " ".join(_without_credentials(word) for word in line.split())
-    return "pip failed without a message"
+    return "it failed without a message"
 
 
 def _without_credentials(word: str) -> str:

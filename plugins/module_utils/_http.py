@@ -28,8 +28,8 @@ class ServiceError(Exception):
     """A service could not be used; the message names the resource and holds no secret."""
 
 
-class BudgetExceeded(ServiceError):
-    """The stated number of requests is used up."""
+class BudgetExceeded(Exception):
+    """The stated number of requests is used up. Not a fault of a service, so that nobody takes it for one."""
 
 
 class Redactor:
@@ -173,6 +173,10 @@ class Http:
             time.monotonic() - started,
             self.redact,
         )
+
+    def lift_budget(self) -> None:
+        """From here on requests are only counted: what cleans up must not stop halfway."""
+        self._budget = 0
 
     def _count(self) -> None:
         if self._budget and self.requests >= self._budget:

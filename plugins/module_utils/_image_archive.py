@@ -179,8 +179,11 @@ class Builder:
             str(partial),
             *([self.mirror] if self.mirror else []),
         ]
-        self._run(command, {"SOURCE_DATE_EPOCH": str(EPOCH), "TMPDIR": str(work)})
-        partial.rename(layer)
+        try:
+            self._run(command, {"SOURCE_DATE_EPOCH": str(EPOCH), "TMPDIR": str(work)})
+            partial.rename(layer)
+        finally:
+            partial.unlink(missing_ok=True)
         return layer
 
     def _install(self, recipe: Recipe, tree: Path) -> Path:
@@ -216,6 +219,7 @@ class Builder:
                 "-m",
                 "compileall",
                 "-qq",
+                "-j0",
                 "-x/tests?/",
                 "--invalidation-mode=unchecked-hash",
             ]
@@ -322,8 +326,8 @@ def _pack(tree: Path, out: Any) -> None:
     command = ["tar", "--create", "--format=gnu", "--sort=name", f"--mtime=@{EPOCH}", "--numeric-owner"]
     command += ["--mode=u+rwX,go+rX,go-w", f"--directory={tree}", "."]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as tar:
-        assert tar.stdout
-        shutil.copyfileobj(tar.stdout, out, 1 << 20)
+        if tar.stdout:
+            shutil.copyfileobj(tar.stdout, out, 1 << 20)
     if tar.returncode:
         raise BuildError(f"tar failed on {tree}")
 

@@ -32,9 +32,9 @@ WHERE a.attrelid = to_regclass(%s) AND a.attname = 'vector'
 
 @dataclass(frozen=True)
 class Chunk:
-    """A stored chunk: its text, its vector and what Open WebUI noted about it."""
+    """A stored chunk: its text, its vector and what Open WebUI noted about it; encrypted text is None."""
 
-    text: str
+    text: str | None
     vector: list[float]
     metadata: dict[str, Any]
 
@@ -84,7 +84,14 @@ class Pgvector:
             sql.Identifier(self._table)
         )
         rows = await self._rows(query, (collection,))
-        return [Chunk(str(text), json.loads(vector or "[]"), dict(metadata or {})) for text, vector, metadata in rows]
+        return [
+            Chunk(
+                text if isinstance(text, str) else None,
+                json.loads(vector or "[]"),
+                metadata if isinstance(metadata, dict) else {},
+            )
+            for text, vector, metadata in rows
+        ]
 
     async def count(self, collections: Sequence[str]) -> int:
         """How many chunks these collections hold together."""

@@ -16,7 +16,7 @@ description:
   - Equal inputs have an equal key, and an archive whose key is there already is left alone.
   - Archives appear under their final name only when they are complete, so an interrupted run can be run again.
 author:
-  - plumbline.rag contributors
+  - plumbline.rag contributors (@plumbline)
 requirements:
   - mmdebstrap
   - uv

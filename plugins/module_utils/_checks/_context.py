@@ -72,27 +72,23 @@ class Context:
         return Embeddings(self.http, plan["base_url"], plan["served_name"], self.secret(plan.get("api_key_secret")))
 
     @property
-    def proxy(self) -> Embeddings | None:
-        """The embeddings route that Open WebUI uses, when it is not the engine's own."""
-        plan = self.plan.get("proxy")
-        if not plan:
-            return None
-        return Embeddings(self.http, plan["base_url"], plan["embedding_model"], self.secret(plan.get("api_key_secret")))
+    def proxy(self) -> Embeddings:
+        """The embeddings route that Open WebUI uses, of a plan with a proxy."""
+        plan = self.plan["proxy"]
+        key = self.secret(plan.get("api_key_secret"))
+        return Embeddings(self.http, plan["base_url"], plan["embedding_model"], key)
 
     @property
-    def reranker(self) -> Reranker | None:
-        plan = self.plan.get("reranker")
-        if not plan:
-            return None
+    def reranker(self) -> Reranker:
+        """The reranking server itself, of a plan with a reranker."""
+        plan = self.plan["reranker"]
         dialect = "tei" if plan["engine"] == "tei" else "cohere"
         return Reranker(self.http, plan["url"], plan["served_name"], self.secret(plan.get("api_key_secret")), dialect)
 
     @property
-    def rerank_route(self) -> Reranker | None:
+    def rerank_route(self) -> Reranker:
         """Open WebUI's own request: the exact URL, name and key of its configuration."""
         plan = self.plan["open_webui"]
-        if not plan.get("rerank_url"):
-            return None
         return Reranker(self.http, plan["rerank_url"], plan["rerank_model"], self.secret(plan.get("rerank_key_secret")))
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, WARNING, register
+from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, WARNING, Rule, register
 
 # Versions
 
@@ -250,9 +250,9 @@ OTHER_MODEL = register(
 PREFIX_UNPROVEN = register(
     "PL437",
     WARNING,
-    "The prefix cannot be proven",
-    "Vectors with and without it are too close to tell apart, or could not be read.",
-    "See the message; check the container's RAG_EMBEDDING_QUERY_PREFIX and RAG_EMBEDDING_CONTENT_PREFIX by hand.",
+    "The prefixes cannot be proven",
+    "The stored texts cannot be read, so that nobody can say which vector should belong to them.",
+    "Check the container's RAG_EMBEDDING_QUERY_PREFIX and RAG_EMBEDDING_CONTENT_PREFIX by hand.",
 )
 
 # Reranking
@@ -438,3 +438,5 @@ NOT_RUN = register(
     "See the message for the hop and the resource; make it reachable and run the verification again.",
     acknowledgeable=False,
 )
+
+RULES = {rule.id: rule for rule in list(vars().values()) if isinstance(rule, Rule)}

@@ -69,6 +69,7 @@ def probes(plan: Mapping[str, Any]) -> list[Probe]:
         if plan["open_webui"].get("rerank_url"):
             hop = _context.PROXY if plan.get("proxy") else _context.RERANKER
             found.append(Probe(route, hop, rerank.route, (reranker,)))
+            found.append(Probe("reranking the most candidates", hop, rerank.batch, (route,)))
             before.append(route)
     if reads_store(plan):
         found.append(Probe(store, _context.VECTOR_STORE, versions.store))
@@ -137,13 +138,12 @@ async def _run(
 def _cancelled_by_signals() -> Iterator[None]:
     """An interrupt cancels the run, so that probe data is removed before the process ends."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    assert task is not None
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     first = True
 
     def interrupt() -> None:
         nonlocal first
-        if first:  # a second signal must not stop the cleaning
+        if first and task is not None:  # a second signal must not stop the cleaning
             first = False
             task.cancel()
 

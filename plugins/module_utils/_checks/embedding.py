@@ -43,7 +43,6 @@ async def engine(context: _context.Context, _before: _context.Before) -> _contex
 async def proxy(context: _context.Context, before: _context.Before) -> _context.Outcome:
     """The same requests through the proxy, and the same vectors."""
     client = context.proxy
-    assert client is not None
     own = before["embedding at the engine"]
     if own.has(_faults.EMBEDDING_FAILED, _faults.COUNT, _faults.INVALID_VECTOR):
         return _context.Outcome(skipped=["the engine itself gives no usable vectors"])
@@ -177,7 +176,7 @@ def _batch(
     if min(own) >= BATCH_COSINE:
         return
     where = {"variable": "rag_embedding_batch_size", "hop": hop}
-    wrong = next(position for position, cosine in enumerate(own) if cosine < BATCH_COSINE)
+    wrong = own.index(min(own))
     there = shifted[wrong]
     if there != wrong and _vectors.cosine(singles[wrong], batch[there]) >= BATCH_COSINE:
         message = f"{client.url} returns the vector of text {wrong} at position {there} of the batch."

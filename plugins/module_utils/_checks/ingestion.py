@@ -75,6 +75,7 @@ class _Walk:
 
     async def clean(self) -> None:
         """Remove what this run or an interrupted earlier one left; a failure is a finding of its own."""
+        self._context.http.lift_budget()
         try:
             await self._remove(settle=not self._processed)
         except ServiceError as error:
@@ -170,8 +171,7 @@ class _Walk:
         except ServiceError as error:
             self._fail(_faults.QUERY_FAILED, str(error), _context.OPEN_WEBUI)
         self.outcome.measurements["search"] = [{"scores": found.scores, "files": _names(found)} for found in hits]
-        route = self._context.rerank_route
-        if route is None or not plan.get("hybrid"):
+        if not plan.get("rerank_url") or not plan.get("hybrid"):
             self.outcome.findings += _first("search", hits)
             return
         if any(outcome.failed for name, outcome in self._before.items() if name.startswith("reranking")):
@@ -185,6 +185,7 @@ class _Walk:
             )
             self._found(_faults.RERANK_FALLBACK, message, _context.OPEN_WEBUI, "rag_reranker")
             return
+        route = self._context.rerank_route
         try:
             own = await asyncio.gather(
                 *(route.scores(question, found.documents) for question, found in zip(_probes.QUESTIONS, hits))
@@ -224,13 +225,17 @@ class _Walk:
             message = f"The vector column holds {width} numbers; the model gives {wanted}."
             self._found(_faults.COLUMN, message, _context.VECTOR_STORE, "rag_embedder_dimensions")
             return []
+        if any(chunk.text is None for chunk in chunks):
+            message = "The texts in the vector store are encrypted (PGVECTOR_PGCRYPTO)."
+            self._found(_faults.PREFIX_UNPROVEN, message, _context.VECTOR_STORE, "rag_open_webui_env")
+            return []
         # A wider column is filled up with zeros, which change no cosine.
         return [Chunk(chunk.text, chunk.vector[:wanted], chunk.metadata) for chunk in chunks]
 
     async def _prove_document_prefix(self, chunks: Sequence[Chunk]) -> None:
         plan = self._plan["embedder"]
         variants = prefix.variants(plan["document_prefix"], plan["query_prefix"])
-        texts = [chunk.text.replace("\n", " ") for chunk in chunks]
+        texts = [(chunk.text or "").replace("\n", " ") for chunk in chunks]
         table = await self._vectors([before + text for before in variants.values() for text in texts])
         distances = {
             name: [1 - _vectors.cosine(chunk.vector, table[before + text]) for chunk, text in zip(chunks, texts)]
@@ -250,7 +255,7 @@ class _Walk:
             if text in stored and score is not None
         ]
         if not returned:
-            self.outcome.skipped.append("query prefix: no returned passage has a stored vector")
+            self.outcome.skipped.append("query prefix: the search returned no passage")
             return
         distances = {
             name: [abs(_vectors.cosine(vector, table[before + question]) - cos) for question, vector, cos in returned]
@@ -259,9 +264,10 @@ class _Walk:
         self._judge("query", prefix.judge(distances, prefix.DISTANCE), "the scores of a plain vector search")
 
     async def _vectors(self, texts: Sequence[str]) -> dict[str, list[float]]:
-        """The engine's vectors, in requests of the size that it takes."""
+        """The engine's vectors, in requests of the size that it takes; one by one if its batches are wrong."""
         unique = list(dict.fromkeys(texts))
-        size = self._plan["embedder"].get("max_batch") or _DEFAULT_BATCH
+        in_batches = not self._before["embedding at the engine"].has(_faults.ORDER, _faults.BATCH)
+        size = (self._plan["embedder"].get("max_batch") or _DEFAULT_BATCH) if in_batches else 1
         parts = [unique[start : start + size] for start in range(0, len(unique), size)]
         rows = await asyncio.gather(*(self._context.engine.embed(part) for part in parts))
         return dict(zip(unique, (vector for part in rows for vector in part)))
@@ -270,15 +276,10 @@ class _Walk:
         self.outcome.measurements[f"{side}_prefix"] = {
             "verdict": verdict.name,
             "distances": dict(verdict.distances),
-            "alike": list(verdict.alike),
         }
         own = self._plan["embedder"][f"{side}_prefix"]
         variable = f"rag_embedder_{side}_prefix"
         if verdict.name == prefix.RIGHT:
-            known = self._before["embedding at the engine"].has(_faults.PREFIX_WITHOUT_EFFECT)
-            if "missing" in verdict.alike and not known:
-                message = f"From {evidence}, the {side} prefix {own!r} cannot be told from none."
-                self._found(_faults.PREFIX_UNPROVEN, message, _context.OPEN_WEBUI, variable)
             return
         if verdict.name == prefix.OTHER:
             nearest = min(verdict.distances.values())

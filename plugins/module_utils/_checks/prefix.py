@@ -61,19 +61,19 @@ def variants(own: str, other: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The variant that made the vectors, how far each variant is from them, and which cannot be told from the right."""
+    """The variant that made the vectors, and how far each variant is from them."""
 
     name: str
     distances: Mapping[str, float]
-    alike: tuple[str, ...]
 
 
 def judge(distances: Mapping[str, Iterable[float]], limits: Limits) -> Verdict:
-    """Decide between the variants by the worst distance of each; several vectors say more than one."""
+    """Decide between the variants by the worst distance of each; several vectors say more than one.
+
+    Variants that the model cannot tell apart count as the right one.
+    """
     worst = {name: max(values) for name, values in distances.items()}
     best = min(worst, key=worst.__getitem__)
-    right = worst[RIGHT]
-    if right <= limits.same and right - worst[best] <= limits.resolution:
-        alike = tuple(n for n, d in worst.items() if n != RIGHT and abs(d - right) <= limits.resolution)
-        return Verdict(RIGHT, worst, alike)
-    return Verdict(best if worst[best] <= limits.same else OTHER, worst, ())
+    if worst[RIGHT] - worst[best] <= limits.resolution:
+        best = RIGHT
+    return Verdict(best if worst[best] <= limits.same else OTHER, worst)

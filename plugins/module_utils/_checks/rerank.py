@@ -18,22 +18,23 @@ from ansible_collections.plumbline.rag.plugins.module_utils._http import Service
 SAME_SCORE = 1e-3
 FLAT = 1e-6
 _RANGE_SLACK = 1e-3
+_PROXY_SHAPE = (
+    "The proxy translates for the provider of its model entry: huggingface/ for TEI, hosted_vllm/ for vLLM; check "
+    "rag_litellm_extra_models and rag_litellm_version."
+)
 
 
 async def reranker(context: _context.Context, _before: _context.Before) -> _context.Outcome:
     """The reranking server itself, in its own dialect."""
-    route = context.reranker
-    assert route is not None
-    outcome = await _asked(route, _context.RERANKER, context.plan["reranker"])
-    if not outcome.failed and context.rerank_route is None:
+    outcome = await _asked(context.reranker, _context.RERANKER, context.plan["reranker"])
+    if not outcome.failed and not context.plan["open_webui"].get("rerank_url"):
         outcome.skipped.append("Open WebUI is not configured to use it")
     return outcome
 
 
 async def route(context: _context.Context, before: _context.Before) -> _context.Outcome:
-    """The exact request of Open WebUI at the exact URL, also with as many documents as it may send."""
+    """The exact request of Open WebUI at the exact URL."""
     client = context.rerank_route
-    assert client is not None
     own = before["reranking at the reranker"]
     if own.failed:
         return _context.Outcome(skipped=["the reranker itself does not answer rightly"])
@@ -42,7 +43,26 @@ async def route(context: _context.Context, before: _context.Before) -> _context.
     if outcome.failed:
         return outcome
     outcome.findings += _same(outcome.data["scores"], own.data["scores"], client, hop, outcome.measurements)
-    outcome.findings += await _batch(context, client, hop, outcome.measurements)
+    return outcome
+
+
+async def batch(context: _context.Context, before: _context.Before) -> _context.Outcome:
+    """As many documents in one request as a hybrid search of Open WebUI may send."""
+    client = context.rerank_route
+    count = 2 * int(context.plan["open_webui"].get("top_k") or 0)
+    if not before["reranking as Open WebUI asks"].data.get("scores") or not count:
+        return _context.Outcome(skipped=["the route does not answer rightly"])
+    where = {"variable": "rag_top_k", "hop": _context.PROXY if context.plan.get("proxy") else _context.RERANKER}
+    reply = await client.post(_probes.QUESTIONS[0], _probes.candidates(count))
+    outcome = _context.Outcome(measurements={"documents": count, "seconds": round(reply.seconds, 4)})
+    if not reply.ok:
+        message = f"{reply.resource} answered {reply.status} for {count} documents: {reply.excerpt}"
+        outcome.findings.append(_faults.RERANK_BATCH.finding(message, **where))
+        return outcome
+    indexes = [index for index, _score in client.results(reply)]
+    if not _vectors.is_permutation(indexes, count):
+        message = f"{client.url} scored {len(set(map(str, indexes)))} of {count} documents; each should be scored once."
+        outcome.findings.append(_faults.RERANK_INDEXES.finding(message, **where))
     return outcome
 
 
@@ -54,7 +74,9 @@ async def _asked(client: Reranker, hop: str, plan: Mapping[str, Any]) -> _contex
         reply = await client.post(query, documents)
         results = client.results(reply)
     except ShapeError as error:
-        outcome.findings.append(_faults.RERANK_SHAPE.finding(f"{error}.", variable="rag_reranker_url", hop=hop))
+        where = {"variable": "rag_reranker_url", "hop": hop}
+        remedy = _PROXY_SHAPE if hop == _context.PROXY else None
+        outcome.findings.append(_faults.RERANK_SHAPE.finding(f"{error}.", remedy, **where))
         return outcome
     except ServiceError as error:
         outcome.findings.append(_faults.RERANK_FAILED.finding(str(error), variable="rag_reranker_url", hop=hop))
@@ -121,20 +143,3 @@ def _same(
             f"it should be at most {SAME_SCORE}."
         )
         yield _faults.RERANK_ROUTE.finding(message, variable="rag_reranker", hop=hop)
-
-
-async def _batch(context: _context.Context, client: Reranker, hop: str, measured: dict[str, Any]) -> list[Finding]:
-    count = 2 * int(context.plan["open_webui"].get("top_k") or 0)
-    if not count:
-        return []
-    reply = await client.post(_probes.QUESTIONS[0], _probes.candidates(count))
-    measured["candidates"] = {"count": count, "status": reply.status, "seconds": round(reply.seconds, 4)}
-    where = {"variable": "rag_top_k", "hop": hop}
-    if not reply.ok:
-        message = f"{reply.resource} answered {reply.status} for {count} documents: {reply.excerpt}"
-        return [_faults.RERANK_BATCH.finding(message, **where)]
-    indexes = [index for index, _score in client.results(reply)]
-    if not _vectors.is_permutation(indexes, count):
-        message = f"{client.url} scored {len(set(map(str, indexes)))} of {count} documents; each should be scored once."
-        return [_faults.RERANK_INDEXES.finding(message, **where)]
-    return []

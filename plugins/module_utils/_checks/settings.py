@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.plumbline.rag.plugins.module_utils._checks import _context, _faults
+from ansible_collections.plumbline.rag.plugins.module_utils._engines import Embeddings
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import WARNING, Finding
 from ansible_collections.plumbline.rag.plugins.module_utils._http import MASK, Reply
 from ansible_collections.plumbline.rag.plugins.module_utils._open_webui import SignInError
@@ -98,23 +99,24 @@ async def environment(context: _context.Context, _before: _context.Before) -> _c
 
 async def access(context: _context.Context, _before: _context.Before) -> _context.Outcome:
     """The same requests without a key must be refused, wherever the plan has a key."""
-    embed = {"input": ["plumb"], "model": ""}
     outcome = _context.Outcome()
     attempts: list[tuple[str, str, Any]] = []
-    routes = (
-        (_context.ENGINE, "rag_embedder_api_key", context.engine),
-        (_context.PROXY, "rag_litellm_master_key", context.proxy),
-    )
-    for hop, variable, client in routes:
-        if client is not None and client.key:
-            attempts.append((hop, variable, client.post({**embed, "model": client.model}, key=False)))
-    reranker = context.reranker
-    if reranker is not None and reranker.key:
-        attempts.append((_context.RERANKER, "rag_reranker_api_key", reranker.post("plumb", ["plumb"], key=False)))
+
+    def attempt(hop: str, variable: str, client: Embeddings) -> None:
+        if client.key:
+            request = client.post({"input": ["plumb"], "model": client.model}, key=False)
+            attempts.append((hop, variable, request))
+
+    attempt(_context.ENGINE, "rag_embedder_api_key", context.engine)
+    if context.plan.get("proxy"):
+        attempt(_context.PROXY, "rag_litellm_master_key", context.proxy)
+    if context.plan.get("reranker") and context.reranker.key:
+        request = context.reranker.post("plumb", ["plumb"], key=False)
+        attempts.append((_context.RERANKER, "rag_reranker_api_key", request))
     replies: list[Reply] = list(await asyncio.gather(*(request for _hop, _variable, request in attempts)))
     for (hop, variable, _request), reply in zip(attempts, replies):
         outcome.measurements[hop] = reply.status
-        if reply.ok:
+        if reply.ok and "json" in reply.content_type:
             message = f"{reply.resource} answered {reply.status} without a key; it should refuse."
             outcome.findings.append(_faults.UNGUARDED.finding(message, variable=variable, hop=hop))
     return outcome

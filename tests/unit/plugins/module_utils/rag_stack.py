@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import httpx
+
 from ansible_collections.plumbline.rag.plugins.module_utils import _pgvector, _vectors
 from ansible_collections.plumbline.rag.plugins.module_utils._checks import _context, _run
 from ansible_collections.plumbline.rag.plugins.module_utils._docker import Container
@@ -142,9 +143,9 @@ def word_vector(word: str) -> list[float]:
     return [(byte - 127.5) / 127.5 for byte in raw]
 
 
-def toy(text: str, weights: Callable[[str], float] = lambda _word: 1.0) -> list[float]:
+def toy(text: str) -> list[float]:
     """A text as the sum of its words: similar texts share words, and a prefix is a word like others."""
-    words = [[weights(word) * number for number in word_vector(word)] for word in re.findall(r"\S+", text)]
+    words = [word_vector(word) for word in re.findall(r"\S+", text)]
     return unit(map(math.fsum, zip(*words)))
 
 

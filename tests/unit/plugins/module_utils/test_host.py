@@ -165,7 +165,7 @@ def test_disk_of_a_folder_to_be_made() -> None:
             ["ERROR: cannot reach https://me:secret@index.example/simple"],
             "ERROR: cannot reach https://index.example/simple",
         ),
-        ([], "pip failed without a message"),
+        ([], "it failed without a message"),
     ],
 )
 def test_first_error(lines: list[str], expected: str) -> None:
@@ -178,3 +178,9 @@ def test_gather_does_not_ask_the_index() -> None:
     assert facts["memory_mb"] > 0
     assert facts["python"]["executable"]
     assert os.path.isdir(facts["disk"]["root"]["path"])
+
+
+def test_program_that_may_not_be_run(engine_paths: Path) -> None:
+    install(engine_paths)
+    (engine_paths / "bin" / "dockerd").chmod(0o644)
+    assert state()[0] == "broken"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 import pytest
+
 from ansible_collections.plumbline.rag.plugins.module_utils import _vectors
 
 

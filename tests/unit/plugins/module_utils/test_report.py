@@ -1,0 +1,151 @@
+# Copyright: plumbline.rag contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The report: the page renders from every kind of result, and JUnit says what failed."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import jinja2
+import pytest
+
+from ansible_collections.plumbline.rag.plugins.module_utils import _report
+
+from .rag_stack import Stack, error
+
+TEMPLATE = Path(__file__).resolve().parents[4] / "templates" / "report.html.j2"
+
+
+def document(change: Any = None, accept: str = "") -> dict[str, Any]:
+    stack = Stack()
+    if change:
+        change(stack)
+    result = stack.run()
+    if accept:
+        for found in [*result["findings"], *(one for check in result["checks"] for one in check["findings"])]:
+            found["accepted"] = accept
+    return {"installation": "default", "collection": "0.1.0", "time": "2026-01-02T03:04:05+00:00", **result}
+
+
+def page(content: dict[str, Any]) -> str:
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(report=_report.view(content))
+
+
+def broken(stack: Stack) -> None:
+    stack.content_prefix = ""
+    stack.stored["retrieval"]["TOP_K"] = "<script>alert(1)</script>"
+    stack.any_model = True
+
+
+def dead(stack: Stack) -> None:
+    for host in ("rag-embedder", "rag-litellm", "rag-reranker", "rag-open-webui"):
+        for end in ("/v1/embeddings", "/v1/rerank", "/api/config", "/signin", "/info", "/details"):
+            for method in ("GET", "POST"):
+                stack.replies[(method, host + end)] = error(503, "down")
+    stack.store.error = "no route"
+
+
+def logits(stack: Stack) -> None:
+    stack.plan["reranker"].update(kind="cross-encoder", score_range=None)
+
+    def answer(_hop: str, given: dict[str, Any]) -> dict[str, Any]:
+        results = [{**one, "relevance_score": 20 * one["relevance_score"] - 9} for one in given["results"]]
+        return {**given, "results": results}
+
+    stack.rerank_answer = answer
+
+
+HEALTHY = document()
+
+
+@pytest.mark.parametrize("change", [None, broken, dead, logits], ids=["healthy", "broken", "dead", "logits"])
+def test_page_renders(change: Any) -> None:
+    text = page(document(change))
+    assert text.rstrip().endswith("</html>")
+    assert "<script" not in text
+    assert "http://www.w3.org" not in text
+    assert "canary" not in text
+
+
+def test_page_of_a_healthy_installation() -> None:
+    text = page(HEALTHY)
+    assert "✓ Proven</h1>" in text
+    assert "Document prefix: right" in text
+    assert "not those of a cross-encoder" in text
+    assert "<h2>Findings</h2>" not in text
+
+
+def test_page_of_a_broken_installation() -> None:
+    text = page(document(broken))
+    assert "Not proven: 2 errors open" in text
+    assert "Document prefix: missing" in text
+    assert "&lt;script&gt;" in text
+    assert "PL431" in text
+
+
+def test_cross_encoder_gets_no_notice() -> None:
+    assert "not those of a cross-encoder" not in page(document(logits))
+
+
+def test_accepted_errors_do_not_stop() -> None:
+    content = document(broken, accept="known since spring")
+    assert _report.view(content)["verdict"]["title"] == "Proven"
+    assert "known since spring" in page(content)
+    assert ElementTree.fromstring(_report.junit(content)).get("failures") == "0"
+
+
+def test_diagram_follows_the_hops() -> None:
+    direct = copy.deepcopy(HEALTHY)
+    del direct["hops"]["proxy"]
+    diagram = _report.view(direct)["diagram"]
+    assert [node["label"] for node in diagram["nodes"]] == [
+        "Open WebUI",
+        "Embedding engine",
+        "Reranker",
+        "Vector store",
+    ]
+    assert len(diagram["edges"]) == 3
+    assert len(_report.view(HEALTHY)["diagram"]["edges"]) == 4
+
+
+def test_heat_map_shades() -> None:
+    cells = _report.view(HEALTHY)["similarity"]["cells"]
+    assert {cell["shade"] for cell in cells} >= {0.08, 0.92}
+    assert [cell["best"] for cell in cells] == [True, False, False, False, True, False, False, False, True]
+
+
+def test_rerank_bars_start_at_zero() -> None:
+    rerank = _report.view(document(logits))["rerank"]
+    assert rerank["bars"][0]["right"]
+    for drawn in rerank["bars"]:
+        nearest = min(abs(drawn["x"] - rerank["zero"]), abs(drawn["x"] + drawn["width"] - rerank["zero"]))
+        assert nearest == pytest.approx(0, abs=0.2)
+
+
+def test_prefix_axis() -> None:
+    (proof, _query) = _report.view(HEALTHY)["prefixes"]
+    assert [mark["name"] for mark in proof["marks"] if mark["chosen"]] == ["right"]
+    assert proof["marks"][0]["x"] == proof["axis"][0]["x"]  # closer than the axis shows
+    assert [tick["power"] for tick in proof["axis"]] == [-8, -6, -4, -2, 0]
+
+
+def test_junit() -> None:
+    suite = ElementTree.fromstring(_report.junit(document(broken)))
+    failures = {case.get("name"): case.find("failure") for case in suite if case.find("failure") is not None}
+    assert set(failures) == {"database settings", "through Open WebUI"}
+    failure = failures["through Open WebUI"]
+    assert failure is not None
+    assert failure.get("type") == "PL431"
+    assert suite.get("tests") == str(len(suite))
+    assert suite.get("failures") == "2"
+
+
+def test_junit_survives_control_characters() -> None:
+    content = copy.deepcopy(document(broken))
+    content["checks"][4]["findings"][0]["message"] = "bad \x00\x1b byte"
+    ElementTree.fromstring(_report.junit(content))

@@ -1,0 +1,526 @@
+# Copyright: plumbline.rag contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The fault table of verification: every fault, planted in a whole installation, ends in exactly its findings."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from ansible_collections.plumbline.rag.plugins.module_utils._checks import _faults, _probes, _run, ingestion, versions
+
+from .rag_stack import DIMENSIONS, MODEL, RERANK_MODEL, SECRETS, Rows, Stack, error, ok, toy, unit
+
+Change = Callable[[Stack], Any]
+Finding = tuple[str, str]  # id and hop
+
+
+def found(result: dict[str, Any]) -> set[Finding]:
+    return {(one["id"], one["where"]["hop"]) for one in result["findings"]}
+
+
+def vectors(hops: tuple[str, ...], change: Callable[[Rows], Rows]) -> Change:
+    """Vectors of these hops are changed on their way out."""
+
+    def plant(stack: Stack) -> None:
+        stack.embed = lambda hop, texts: (
+            change([toy(text) for text in texts]) if hop in hops else [toy(text) for text in texts]
+        )
+
+    return plant
+
+
+def texts(hops: tuple[str, ...], change: Callable[[str], str]) -> Change:
+    """Texts are changed before these hops embed them."""
+
+    def plant(stack: Stack) -> None:
+        stack.embed = lambda hop, given: [toy(change(text) if hop in hops else text) for text in given]
+
+    return plant
+
+
+def reranked(hops: tuple[str, ...], change: Callable[[list[dict[str, Any]]], Any]) -> Change:
+    """Rerank results of these hops are changed; a list stands for the answer's results."""
+
+    def plant(stack: Stack) -> None:
+        def answer(hop: str, given: dict[str, Any]) -> Any:
+            if hop not in hops:
+                return given
+            changed = change(given["results"])
+            return {**given, "results": changed} if isinstance(changed, list) else changed
+
+        stack.rerank_answer = answer
+
+    return plant
+
+
+def scored(change: Callable[[float], Any]) -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
+    return lambda results: [{**one, "relevance_score": change(one["relevance_score"])} for one in results]
+
+
+def assign(**values: Any) -> Change:
+    """Attributes of the stack; a double underscore leads into dictionaries and objects."""
+
+    def plant(stack: Stack) -> None:
+        for path, value in values.items():
+            target: Any = stack
+            *parents, last = path.split("__")
+            for parent in parents:
+                target = target[parent] if isinstance(target, dict) else getattr(target, parent)
+            if isinstance(target, dict):
+                target[last] = value
+            else:
+                setattr(target, last, value)
+
+    return plant
+
+
+def both(*changes: Change) -> Change:
+    def plant(stack: Stack) -> None:
+        for change in changes:
+            change(stack)
+
+    return plant
+
+
+def in_batches(change: Callable[[Rows], Rows]) -> Callable[[Rows], Rows]:
+    return lambda rows: change(rows) if len(rows) > 1 else rows
+
+
+def base64_answers(change: Callable[[list[float]], list[float]]) -> Change:
+    def plant(stack: Stack) -> None:
+        def answer(hop: str, body: dict[str, Any], given: dict[str, Any]) -> Any:
+            if hop == "engine" and body.get("encoding_format") == "base64":
+                row = given["data"][0]
+                return {**given, "data": [{**row, "embedding": change(toy(body["input"][0]))}]}
+            return given
+
+        stack.embedding_answer = answer
+
+    return plant
+
+
+def renumbered(hop: str) -> Change:
+    def plant(stack: Stack) -> None:
+        def answer(where: str, _body: Any, given: dict[str, Any]) -> Any:
+            if where != hop:
+                return given
+            rows = [{**row, "index": len(given["data"]) - row["index"]} for row in given["data"]]
+            return {**given, "data": rows}
+
+        stack.embedding_answer = answer
+
+    return plant
+
+
+def planets(error_of_first: float, tolerance: float = 0.01, **more: Any) -> Change:
+    """A fixture whose first cosine is off by so much; the values are the toy model's own."""
+    query, documents = "red planet", ["venus is bright", "mars the red planet"]
+    rows = [[sum(a * b for a, b in zip(toy(query), toy(document))) for document in documents]]
+    rows[0][0] += error_of_first
+    fixture = {"queries": [query], "documents": documents, "cosines": rows, "tolerance": tolerance, **more}
+    return assign(plan__embedder__fixtures=[fixture])
+
+
+def encrypted(stack: Stack) -> None:
+    """The store holds its texts encrypted; vectors are not."""
+    original = stack.store.chunks
+
+    async def chunks(collection: str) -> Any:
+        return [dataclasses.replace(chunk, text=None) for chunk in await original(collection)]
+
+    stack.store.chunks = chunks
+
+
+def keep_chunks(stack: Stack) -> None:
+    """Open WebUI says that it removed the vectors, and did not."""
+
+    async def count(_collections: Any) -> int:
+        return 3
+
+    stack.store.count = count
+
+
+def too_many(results: list[dict[str, Any]]) -> Any:
+    return error(413, "batch size 40 > maximum allowed batch size 32") if len(results) > 32 else results
+
+
+def proxy_model(stack: Stack) -> None:
+    """The proxy serves another model under the name; Open WebUI uses it, and the engine is right."""
+    stack.embed = lambda hop, given: [toy(f"{text} other" if hop == "proxy" else text) for text in given]
+
+
+ENGINE, PROXY, WEBUI, STORE, RERANKER = "engine", "proxy", "open_webui", "vector_store", "reranker"
+EVERYWHERE = (ENGINE, PROXY)
+NAN = float("nan")
+
+FAULTS: dict[str, tuple[set[Finding], Change]] = {
+    "Open WebUI below the floor": (
+        {("PL401", WEBUI)},
+        assign(version="0.11.0", plan__open_webui__version="0.11.0"),
+    ),
+    "LiteLLM below the floor": (
+        {("PL401", PROXY)},
+        assign(litellm_version="1.83.7", plan__proxy__version="1.83.7"),
+    ),
+    "pgvector below the floor": (
+        {("PL401", STORE)},
+        lambda s: setattr(s.store, "description", dataclasses.replace(s.store.description, pgvector="0.7.4")),
+    ),
+    "another Open WebUI runs": ({("PL402", WEBUI)}, assign(version="0.12.3")),
+    "another LiteLLM runs": ({("PL402", PROXY)}, assign(litellm_version="1.104.0")),
+    "no version": ({("PL403", WEBUI)}, assign(version="")),
+    "LiteLLM keeps its version": (
+        {("PL403", PROXY)},
+        assign(replies={("GET", "/health/readiness/details"): error(404, "Not Found")}),
+    ),
+    "stored model": ({("PL411", WEBUI)}, assign(stored__embedding__RAG_EMBEDDING_MODEL="other")),
+    "stored top_k": ({("PL411", WEBUI)}, assign(stored__retrieval__TOP_K=3)),
+    "stored key": ({("PL411", WEBUI)}, assign(stored__embedding__openai_config__key="sk-canary-other")),
+    "stored hybrid": ({("PL411", WEBUI)}, assign(stored__retrieval__ENABLE_RAG_HYBRID_SEARCH=False)),
+    "blank lost in the environment": ({("PL412", WEBUI)}, assign(environment__RAG_EMBEDDING_QUERY_PREFIX="query:")),
+    "variable missing": ({("PL412", WEBUI)}, lambda s: s.environment.pop("RAG_EMBEDDING_CONTENT_PREFIX")),
+    "field name set": ({("PL412", WEBUI)}, assign(environment__RAG_EMBEDDING_PREFIX_FIELD_NAME="")),
+    "sign-up open": ({("PL413", WEBUI)}, assign(stored__admin__ENABLE_SIGNUP=True)),
+    "engine open": ({("PL414", ENGINE)}, assign(open_hops={ENGINE})),
+    "proxy open": ({("PL414", PROXY)}, assign(open_hops={PROXY})),
+    "reranker open": ({("PL414", RERANKER)}, assign(open_hops={RERANKER})),
+    "not slim": ({("PL415", WEBUI)}, assign(features={"slim": False})),
+    "wrong password": ({("PL416", WEBUI)}, assign(replies={("POST", "/signin"): error(400, "incorrect")})),
+    "password sign-in off": ({("PL416", WEBUI)}, assign(replies={("POST", "/signin"): error(403, "prohibited")})),
+    "multi-factor sign-in": ({("PL416", WEBUI)}, assign(signin={"next_step": "verify"})),
+    "not an administrator": ({("PL416", WEBUI)}, assign(signin={"token": "a-token", "role": "user"})),
+    "no administrator yet": ({("PL417", WEBUI)}, assign(public={"onboarding": True})),
+    "engine drops a vector": ({("PL420", ENGINE)}, vectors((ENGINE,), in_batches(lambda rows: rows[1:]))),
+    "proxy drops a vector": ({("PL420", PROXY)}, vectors((PROXY,), in_batches(lambda rows: rows[1:]))),
+    "proxy doubles a vector": ({("PL420", PROXY)}, vectors((PROXY,), in_batches(lambda rows: [*rows, rows[0]]))),
+    "engine fails": (
+        {("PL421", ENGINE)},
+        assign(replies={("POST", "rag-embedder/v1/embeddings"): error(500, "broken")}),
+    ),
+    "proxy fails": (
+        {("PL421", PROXY)},
+        assign(replies={("POST", "rag-litellm/v1/embeddings"): error(429, "cooldown")}),
+    ),
+    "proxy answers HTML": (
+        {("PL421", PROXY)},
+        assign(replies={("POST", "rag-litellm/v1/embeddings"): httpx.Response(200, html="<html></html>")}),
+    ),
+    "a null among the vectors": ({("PL421", PROXY)}, vectors((PROXY,), lambda rows: [None, *rows[1:]])),  # type: ignore[list-item]
+    "wrong dimension": ({("PL422", ENGINE)}, assign(plan__embedder__dimensions=2 * DIMENSIONS)),
+    "not normalised": (
+        {("PL423", ENGINE)},
+        vectors(EVERYWHERE, lambda rows: [[3 * number for number in row] for row in rows]),
+    ),
+    "engine reverses": ({("PL424", ENGINE)}, vectors(EVERYWHERE, in_batches(lambda rows: rows[::-1]))),
+    "proxy reverses": ({("PL424", PROXY)}, vectors((PROXY,), in_batches(lambda rows: rows[::-1]))),
+    "proxy numbers wrongly": ({("PL424", PROXY)}, renumbered("proxy")),
+    "batch changes vectors": (
+        {("PL425", ENGINE)},
+        vectors(EVERYWHERE, in_batches(lambda rows: [unit([row[0] + 0.2, *row[1:]]) for row in rows])),
+    ),
+    "proxy serves another model": ({("PL426", PROXY), ("PL436", WEBUI)}, proxy_model),
+    "any model name": ({("PL427", ENGINE)}, assign(any_model=True)),
+    "reference missed": ({("PL429", ENGINE)}, planets(0.02)),
+    "leading numbers missed": ({("PL429", ENGINE)}, planets(0.0, leading=[9.0])),
+    "prefix dropped": (
+        {("PL430", ENGINE)},
+        texts(EVERYWHERE, lambda text: text.replace("passage: ", "").replace("query: ", "")),
+    ),
+    "content prefix missing": ({("PL431", WEBUI)}, assign(content_prefix="")),
+    "query prefix missing": ({("PL431", WEBUI)}, assign(query_prefix="")),
+    "prefixes exchanged": ({("PL432", WEBUI)}, assign(content_prefix="query: ", query_prefix="passage: ")),
+    "blank lost": ({("PL433", WEBUI)}, assign(content_prefix="passage:")),
+    "query blank lost": ({("PL433", WEBUI)}, assign(query_prefix="query:")),
+    "literal newline": (
+        {("PL434", WEBUI)},
+        assign(
+            plan__embedder__query_prefix="Instruct: find\nQuery: ",
+            query_prefix="Instruct: find\\nQuery: ",
+        ),
+    ),
+    "quotes kept": ({("PL434", WEBUI)}, assign(content_prefix='"passage: "')),
+    "single quotes kept": ({("PL434", WEBUI)}, assign(query_prefix="'query: '")),
+    "content prefix twice": ({("PL435", WEBUI)}, assign(content_prefix="passage: passage: ")),
+    "query prefix twice": ({("PL435", WEBUI)}, assign(query_prefix="query: query: ")),
+    "another prefix": ({("PL436", WEBUI)}, assign(content_prefix="search_document: ")),
+    "encrypted texts": ({("PL437", STORE)}, encrypted),
+    "zero vector": ({("PL438", ENGINE)}, vectors((ENGINE,), lambda rows: [[0.0] * DIMENSIONS, *rows[1:]])),
+    "not a number": ({("PL438", PROXY)}, vectors((PROXY,), lambda rows: [[NAN] * DIMENSIONS, *rows[1:]])),
+    "blind reference": ({("PL439", ENGINE)}, planets(0.0, tolerance=2.0)),
+    "base64 differs": ({("PL440", ENGINE)}, base64_answers(lambda row: row[::-1])),
+    "reranker fails": ({("PL441", RERANKER)}, reranked((RERANKER,), lambda _results: error(500, "out of memory"))),
+    "proxy has no rerank route": ({("PL441", PROXY)}, reranked((PROXY,), lambda _results: error(404, "Not Found"))),
+    "bare list": (
+        {("PL442", RERANKER)},
+        reranked((RERANKER,), lambda results: ok([{"index": r["index"], "score": 0.5} for r in results])),
+    ),
+    "score instead of relevance_score": (
+        {("PL442", PROXY)},
+        reranked((PROXY,), lambda results: [{"index": r["index"], "score": 0.5} for r in results]),
+    ),
+    "result missing": ({("PL443", RERANKER)}, reranked((RERANKER,), lambda results: results[:-1])),
+    "result twice": ({("PL443", PROXY)}, reranked((PROXY,), lambda results: [results[0], *results[:-1]])),
+    "inverted": (
+        {("PL444", RERANKER)},
+        reranked((RERANKER,), scored(lambda score: -score)),
+    ),
+    "all equal": ({("PL445", RERANKER)}, reranked((RERANKER,), scored(lambda _score: 0.5))),
+    "logits": ({("PL446", RERANKER)}, reranked((RERANKER,), scored(lambda score: 20 * score))),
+    "batch refused": ({("PL447", PROXY)}, reranked((PROXY,), too_many)),
+    "batch cut": ({("PL443", PROXY)}, reranked((PROXY,), lambda results: results[:32])),
+    "scores as text": ({("PL448", RERANKER)}, reranked((RERANKER,), scored(str))),
+    "null score": ({("PL448", PROXY)}, reranked((PROXY,), scored(lambda _score: None))),
+    "proxy serves another reranker": ({("PL449", PROXY)}, reranked((PROXY,), scored(lambda score: score / 2))),
+    "file not processed": ({("PL451", WEBUI)}, assign(process_error="503: Configure PGVECTOR_DB_URL")),
+    "upload refused": ({("PL451", WEBUI)}, assign(replies={("POST", "/api/v1/files/"): error(413, "too large")})),
+    "knowledge refused": ({("PL452", WEBUI)}, assign(replies={("POST", "/file/add"): error(400, "Duplicate content")})),
+    "wrong passage first": ({("PL453", WEBUI)}, assign(search_order=lambda hits: hits[::-1])),
+    "nothing found": ({("PL453", WEBUI)}, assign(search_order=lambda _hits: [])),
+    "another model noted": ({("PL454", WEBUI)}, assign(noted_model="other/model")),
+    "another store": ({("PL455", STORE)}, assign(store__empty=True)),
+    "narrow column": ({("PL456", STORE)}, assign(store__width=DIMENSIONS // 2)),
+    "fused ranks": ({("PL457", WEBUI)}, assign(chat_scores=lambda _scores: [1 / 61, 1 / 62, 1 / 63])),
+    "null scores": ({("PL457", WEBUI)}, assign(chat_scores=lambda _scores: [None, None, None])),
+    "an old reranker answers": ({("PL458", WEBUI)}, assign(chat_scores=lambda scores: [s + 0.1 for s in scores])),
+    "search fails": ({("PL459", WEBUI)}, assign(replies={("POST", "/query/doc"): error(400, "Error querying")})),
+    "search answers null": ({("PL459", WEBUI)}, assign(replies={("POST", "/query/collection"): ok(None)})),
+    "files stay": ({("PL461", WEBUI)}, assign(replies={("DELETE", "/delete"): error(500, "broken")})),
+    "chunks stay": ({("PL461", STORE)}, keep_chunks),
+    "store unreachable": ({("PL471", STORE)}, assign(store__error="PostgreSQL at rag-postgres:5432: refused")),
+    "no vector extension": (
+        {("PL472", STORE)},
+        lambda s: setattr(s.store, "description", dataclasses.replace(s.store.description, pgvector=None)),
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("expected", "plant"),
+    [
+        pytest.param(expected, plant, id=name, marks=pytest.mark.rule(*{i for i, _hop in expected}, fires=True))
+        for name, (expected, plant) in FAULTS.items()
+    ],
+)
+def test_fault(expected: set[Finding], plant: Change) -> None:
+    stack = Stack()
+    plant(stack)
+    result = stack.run()
+    assert found(result) == expected, [one["message"] for one in result["findings"]]
+
+
+@pytest.mark.rule(*_faults.RULES, fires=False)
+def test_healthy() -> None:
+    stack = Stack()
+    planets(0.0)(stack)
+    result = stack.run(budget=_run.BUDGET)
+    assert result["findings"] == []
+    assert set(result["hops"].values()) == {"passed"}
+    assert result["requests"] < 90
+    measured = result["measurements"]["through Open WebUI"]
+    assert measured["document_prefix"]["verdict"] == "right"
+    assert measured["document_prefix"]["distances"]["right"] == pytest.approx(0.0, abs=1e-12)
+    assert measured["query_prefix"]["distances"]["missing"] > 0.01
+    assert result["versions"]["open_webui"] == "0.12.4"
+
+
+@pytest.mark.rule("PL428", fires=True)
+def test_null_encoding_format() -> None:
+    stack = Stack()
+    original = stack.answer
+
+    def answer(request: Any) -> Any:
+        if request.url.host == "rag-embedder" and b'"encoding_format":null' in request.content.replace(b" ", b""):
+            return error(500, "internal error")
+        return original(request)
+
+    stack.answer = answer  # type: ignore[method-assign]
+    assert found(stack.run()) == {("PL428", "engine")}
+
+
+@pytest.mark.rule("PL498", fires=True)
+def test_budget() -> None:
+    assert ("PL498", "open_webui") in found(Stack().run(budget=25))
+
+
+@pytest.mark.rule("PL499", fires=True)
+def test_a_broken_check_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(_context: Any, _before: Any) -> Any:
+        raise KeyError("canary-password")
+
+    monkeypatch.setattr(versions, "engines", broken)
+    result = Stack().run()
+    (finding,) = result["findings"]
+    assert (finding["id"], finding["where"]["hop"]) == ("PL499", "engine")
+    assert "engine information: KeyError" in finding["message"]
+    assert "canary" not in finding["message"]
+
+
+def test_ui_owner_gets_a_warning() -> None:
+    stack = Stack()
+    assign(stored__retrieval__TOP_K=3, plan__open_webui__config_owner="ui")(stack)
+    (finding,) = stack.run()["findings"]
+    assert (finding["id"], finding["severity"]) == ("PL411", "warning")
+    assert finding["message"] == "TOP_K is 3 in Open WebUI's database; the plan has 20."
+    assert finding["where"]["variable"] == "rag_top_k"
+
+
+def test_messages_show_bytes() -> None:
+    stack = Stack()
+    stack.environment["RAG_EMBEDDING_QUERY_PREFIX"] = "query:"
+    (finding,) = stack.run()["findings"]
+    assert "b'query:'" in finding["message"]
+    assert "b'query: '" in finding["message"]
+
+
+def test_prefix_message() -> None:
+    stack = Stack()
+    stack.content_prefix = ""
+    (finding,) = stack.run()["findings"]
+    assert finding["message"] == (
+        "From the stored vectors of the uploaded passages, the document prefix is missing; it should be 'passage: '."
+    )
+    assert finding["where"] == {"hop": "open_webui", "variable": "rag_embedder_document_prefix"}
+
+
+@pytest.mark.parametrize("removed", ["proxy", "reranker", "vector_store"])
+def test_smaller_installations(removed: str) -> None:
+    stack = Stack()
+    stack.plan[removed] = None
+    if removed == "reranker":
+        stack.plan["open_webui"].update(rerank_url=None, rerank_model=None)
+    if removed == "proxy":
+        stack.plan["open_webui"].update(
+            rerank_url=stack.plan["reranker"]["url"], rerank_key_secret="reranker_api_key", embedding_base_url="unused"
+        )
+    result = stack.run()
+    assert result["findings"] == []
+    assert removed not in result["hops"]
+
+
+def test_tei_without_a_proxy_speaks_another_dialect() -> None:
+    stack = Stack()
+    stack.plan["proxy"] = None
+    url = "http://rag-reranker:8000/rerank"
+    stack.plan["reranker"].update(engine="tei", url=url)
+    stack.plan["open_webui"].update(rerank_url=url, rerank_key_secret="reranker_api_key")
+
+    original = stack.answer
+
+    def tei(request: Any) -> Any:
+        if (
+            request.url.host != "rag-reranker"
+            or request.url.path != "/rerank"
+            or "authorization" not in request.headers
+        ):
+            return original(request)
+        body = json.loads(request.content)
+        if "texts" not in body:
+            return error(422, "Failed to deserialize the JSON body: missing field `texts`")
+        scores = stack.scores(body["query"], body["texts"])
+        return ok([{"index": index, "score": score} for index, score in enumerate(scores)])
+
+    stack.answer = tei  # type: ignore[method-assign]
+    assert found(stack.run()) == {("PL441", "reranker")}
+
+
+def test_open_webui_gets_its_own_payload() -> None:
+    stack = Stack()
+    stack.run()
+    bodies = [body for _method, path, body in stack.sent if path == "/v1/rerank" and len(body["documents"]) == 5]
+    documents, _right = _probes.rerank_documents()
+    assert {json.dumps(body, sort_keys=True) for body in bodies} == {
+        json.dumps(
+            {"model": RERANK_MODEL, "query": _probes.QUESTIONS[0], "documents": documents, "top_n": 5}, sort_keys=True
+        )
+    }
+    assert any(len(body["documents"]) == 40 for _m, path, body in stack.sent if path == "/v1/rerank")
+
+
+def test_one_sign_in() -> None:
+    stack = Stack()
+    stack.run()
+    assert sum(path.endswith("/signin") for _method, path, _body in stack.sent) == 1
+
+
+def test_everything_is_removed() -> None:
+    stack = Stack()
+    stack.files["old"] = (f"{_probes.NAME}-0.txt", "left by an interrupted run")
+    stack.files["theirs"] = ("report.txt", "the operator's")
+    stack.run()
+    assert list(stack.files) == ["theirs"]
+    assert stack.knowledge == {}
+    assert stack.collections == {}
+
+
+@pytest.mark.parametrize("end", ["/file/add", "/query/doc", "/query/collection"])
+def test_everything_is_removed_after_a_failure(end: str) -> None:
+    stack = Stack()
+    stack.replies[("POST", end)] = error(500, "broken")
+    stack.run()
+    assert (stack.files, stack.knowledge, stack.collections) == ({}, {}, {})
+
+
+def test_everything_is_removed_after_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = Stack()
+
+    async def interrupted() -> None:
+        running = asyncio.ensure_future(stack._run(0))
+        original = ingestion._Walk._ask_plain
+
+        async def hang(walk: Any) -> Any:
+            running.cancel()
+            await asyncio.sleep(60)
+            return await original(walk)
+
+        monkeypatch.setattr(ingestion._Walk, "_ask_plain", hang)
+        await running
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(interrupted())
+    assert (stack.files, stack.knowledge, stack.collections) == ({}, {}, {})
+
+
+def test_no_secret_in_the_result() -> None:
+    stack = Stack()
+    leak = " ".join(SECRETS.values())
+    for end in ("rag-embedder/v1/embeddings", "rag-litellm/v1/rerank", "/api/v1/files/", "/api/config"):
+        for method in ("GET", "POST"):
+            stack.replies[(method, end)] = error(500, leak)
+    stack.store.error = "store"
+    text = json.dumps(stack.run())
+    assert "canary" not in text
+    assert "********" in text
+
+
+@pytest.mark.parametrize(
+    ("scores", "expected"),
+    [
+        ([0.01639, 0.0161], True),
+        ([None, None], True),
+        ([0.9, None], True),
+        ([0.9, 0.1], False),
+        ([0.0165], False),
+        ([-4.2, -7.0], False),
+        ([0.01, -0.3], False),
+        ([], False),
+    ],
+)
+def test_is_fallback(scores: list[float | None], expected: bool) -> None:
+    assert ingestion.is_fallback(scores) is expected
+
+
+def test_toy_model_tells_probes_apart() -> None:
+    """The table above rests on this."""
+    for position, question in enumerate(_probes.QUESTIONS):
+        cosines = [math.fsum(a * b for a, b in zip(toy(question), toy(passage))) for passage in _probes.PASSAGES]
+        assert max(range(3), key=cosines.__getitem__) == position
+    assert MODEL.startswith("toy/")
