@@ -8,7 +8,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH):$(CURDIR)/.cache/uv/bin
 export UV_SYSTEM_CERTS := 1
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help setup demo demo-down lint sanity sanity-full test-unit test-contract test-stack test test-full docs dist lock
+.PHONY: help setup demo demo-down lint sanity sanity-full test-unit test-contract test-stack test test-full bench docs dist lock
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -57,6 +57,9 @@ test: setup ## all of the above, quick parts first
 
 test-full: setup ## test, with sanity on every Python that a host may have
 	@python tests/steps.py lint sanity-full test-unit test-contract test-stack
+
+bench: setup ## how the time of a plan grows with the hosts
+	@python tests/bench/plan.py
 
 docs: setup ## regenerate docs/rules from the code
 	@python docs/generate.py

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,11 @@ def table(header: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in cells)
 
 
+def linked(text: str) -> str:
+    """Issues and pull requests, written as owner/name#1, as links; GitHub leads from one kind to the other itself."""
+    return re.sub(r"([\w.-]+/[\w.-]+)#(\d+)", r"[\1#\2](https://github.com/\1/issues/\2)", text)
+
+
 def rule_page(rule: _findings.Rule) -> str:
     acknowledgement = (
         f'It can be acknowledged: `rag_accept: {{{rule.id}: "reason"}}`. The reason appears in every report.'
@@ -56,7 +62,7 @@ def rule_page(rule: _findings.Rule) -> str:
     if rule.example:
         parts.append(f"## Example\n\n```yaml\n{rule.example}\n```")
     if rule.source:
-        parts.append(f"## Source\n\n{rule.source}")
+        parts.append(f"## Source\n\n{linked(rule.source)}")
     return NOTICE + "\n\n".join(parts) + "\n"
 
 

@@ -3,11 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.plumbline.rag.plugins.module_utils import _findings, _resolve, _spec
+from ansible_collections.plumbline.rag.plugins.module_utils import _advice, _findings, _resolve, _rules, _spec
 from ansible_collections.plumbline.rag.plugins.plugin_utils import _controller
 
 
@@ -21,31 +22,48 @@ class ActionModule(ActionBase):
         task_vars = task_vars or {}
         hosts, groups = _controller.inventory(task_vars)
         specs, findings = _spec.build_specs(hosts, groups)
-        blocked = _findings.sort(findings)
+        blocked = findings
+        found: dict[str, list[_findings.Finding]] = {}
         plans: dict[str, Any] = {}
-        reports: list[str] = []
+        catalogs: dict[str, Any] = {}
         for name, spec in specs.items():
-            catalog, found = _controller.load_catalog(spec["rag_catalog_dirs"])
-            plan = None
-            if not any(finding.open_error for finding in findings):
-                plan, more = _resolve.resolve(
-                    spec, catalog, _controller.addresses(task_vars, spec.hosts), _controller.given_secrets(spec)
-                )
-                found = [*found, *more]
-            shown = _findings.sort([*blocked, *found])
-            self._show(name, plan, shown)
-            path = _controller.report_dir(spec.values, name) / "plan.json"
+            catalogs[name], found[name] = _controller.load_catalog(spec["rag_catalog_dirs"])
+            plan, more = _resolve.examine(
+                spec,
+                catalogs[name],
+                _controller.addresses(task_vars, spec.hosts),
+                _controller.given_secrets(spec),
+                findings,
+            )
+            found[name] += more
+            if plan is not None:
+                plans[name] = plan
+        shared = _rules.across(plans, next(iter(catalogs.values())).engines) if plans else []
+        reports = []
+        for name, spec in specs.items():
+            plan, path = plans.get(name), _controller.report_dir(spec.values, name) / "plan.json"
+            changes = self._changes(path, plan)
+            here = [finding for finding in shared if plan is not None and finding.where.get("host") in plan["hosts"]]
+            more = _rules.changes.check(changes, catalogs[name].versions)
+            found[name] += _findings.cover([*here, *more], spec["rag_accept"])
+            shown = _findings.sort([*blocked, *found[name]])
+            advice = (
+                None
+                if plan is None
+                else _advice.advise(plan, catalogs[name], spec["rag_gpu_tflops"], spec["rag_gpu_efficiency"])
+            )
+            self._show(name, plan, shown, changes, advice)
             content = {
                 "collection": _controller.version(),
                 "installation": name,
                 "plan": plan,
                 "findings": [finding.as_dict() for finding in shown],
+                "changes": changes,
+                "advice": advice,
             }
             _controller.write_json(path, content)
             reports.append(str(path))
-            findings = [*findings, *found]
-            if plan is not None:
-                plans[name] = plan
+            findings = [*findings, *found[name]]
         result["changed"] = False
         if any(finding.open_error for finding in findings):
             # the findings stand above and in plan.json; a dump of the whole plan would bury them
@@ -59,7 +77,25 @@ class ActionModule(ActionBase):
         result["ansible_facts"] = {"rag_plans": plans}
         return result
 
-    def _show(self, installation: str, plan: dict[str, Any] | None, findings: list[_findings.Finding]) -> None:
+    def _changes(self, path: Path, plan: dict[str, Any] | None) -> list[dict[str, Any]]:
+        """What changes against the last plan; nothing when there is none, or none that can be compared."""
+        previous = _controller.read_json(path).get("plan")
+        if plan is None or not isinstance(previous, dict):
+            return []
+        try:
+            return _rules.changes.compare(previous, plan)
+        except (AttributeError, KeyError, TypeError) as problem:
+            self._display.warning(f"{path} is not a plan of this release and is not compared ({problem!r}).")
+            return []
+
+    def _show(
+        self,
+        installation: str,
+        plan: dict[str, Any] | None,
+        findings: list[_findings.Finding],
+        changes: list[dict[str, Any]],
+        advice: dict[str, Any] | None,
+    ) -> None:
         show = self._display.display
         show(f"\nplan of installation {installation}")
         for host, services in (plan or {"hosts": {}})["hosts"].items():
@@ -70,6 +106,15 @@ class ActionModule(ActionBase):
                 port = service["publish"]
                 where = f"{port['address']}:{port['port']}" if port else "not published"
                 show(f"  {host:<14} {name:<11} {what}  ({where})")
+        if advice is not None:
+            show(
+                "\n".join(
+                    ["  what it is worth and costs (estimates)", *(f"    {line}" for line in _advice.lines(advice))]
+                )
+            )
+        if changes:
+            lines = _rules.changes.lines(changes)
+            show("\n".join(["  changes against the last plan", *(f"    {line}" for line in lines)]))
         text = _findings.table(findings)
         if text:
             show(text)

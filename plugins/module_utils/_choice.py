@@ -21,6 +21,7 @@ UNKNOWN_EMBEDDER = register(
     "Use a catalog id, or set rag_embedder_query_prefix, rag_embedder_document_prefix (an empty string is an explicit none) "
     "and rag_embedder_dimensions.",
     example='rag_embedder: acme/embed-1\nrag_embedder_query_prefix: ""\nrag_embedder_document_prefix: ""\nrag_embedder_dimensions: 768',
+    source="open-webui/open-webui#8594",
     acknowledgeable=False,
 )
 UNKNOWN_RERANKER = register(
@@ -37,6 +38,7 @@ ENGINE_REFUSED = register(
     "The engine does not serve this model",
     "The engine fails at start, or starts and answers with something else.",
     "Choose another engine or another model.",
+    source="huggingface/text-embeddings-inference#643, QwenLM/Qwen3-Embedding#93",
     acknowledgeable=False,
 )
 HOSTED = ("openai", "openrouter", "ollama", "external")
@@ -119,7 +121,7 @@ def flag_value(args: list[Any], flag: str | None) -> int | None:
             text = f"{flag}={args[position + 1]}"
         if flag and text.startswith(flag + "="):
             value = text.split("=", 1)[1]
-            return int(value) if value.isdigit() else None
+            return int(value) if value.isdecimal() and len(value) < 10 else None
     return None
 
 

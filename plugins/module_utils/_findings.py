@@ -154,10 +154,17 @@ def acknowledge(findings: Iterable[Finding], accept: Mapping[str, Any]) -> list[
             result.append(ACCEPT_REFUSED.finding(f"rag_accept.{rule_id} has no reason.", variable="rag_accept"))
         else:
             valid[str(rule_id)] = reason.strip()
+    return sort([*result, *cover(findings, valid)])
+
+
+def cover(findings: Iterable[Finding], accept: Mapping[str, Any]) -> list[Finding]:
+    """Mark the findings that a valid acknowledgement covers, without judging the acknowledgements again."""
+    result = []
     for finding in findings:
-        reason = valid.get(finding.id)
-        result.append(finding if reason is None else dataclasses.replace(finding, accepted=reason))
-    return sort(result)
+        reason = accept.get(finding.id)
+        valid = isinstance(reason, str) and bool(reason.strip()) and _RULES[finding.id].acknowledgeable
+        result.append(dataclasses.replace(finding, accepted=str(reason).strip()) if valid else finding)
+    return result
 
 
 def sort(findings: Iterable[Finding]) -> list[Finding]:

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _rules, _wiring
 from ansible_collections.plumbline.rag.plugins.module_utils._catalog import Catalog, Embedder, Reranker
 from ansible_collections.plumbline.rag.plugins.module_utils._choice import HOSTED, Choice, choose
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, Finding, acknowledge, register
-from ansible_collections.plumbline.rag.plugins.module_utils._spec import Spec
+from ansible_collections.plumbline.rag.plugins.module_utils._spec import VARIABLES, Spec
 
 NO_HOST = register(
     "PL110",
@@ -52,6 +53,21 @@ def container_name(installation: str, service: str) -> str:
 def network_name(installation: str) -> str:
     """The Docker network that the installation's containers of one host share."""
     return "rag" if installation == "default" else f"rag-{installation}"
+
+
+def _allow_dimensions(args: list[str], sizes: Sequence[int]) -> list[str]:
+    """vLLM's arguments with the override that makes it take ``dimensions``, merged with overrides that are there."""
+    given: dict[str, Any] = {}
+    rest = list(args)
+    if "--hf-overrides" in rest[:-1]:
+        position = rest.index("--hf-overrides")
+        try:
+            given = dict(json.loads(rest[position + 1]))
+        except (TypeError, ValueError):  # not the form that is merged here: vLLM judges it
+            return rest
+        del rest[position : position + 2]
+    merged = {"is_matryoshka": True, "matryoshka_dimensions": [*sizes], **given}
+    return [*rest, "--hf-overrides", json.dumps(merged, separators=(",", ":"))]
 
 
 class _Resolver:
@@ -185,6 +201,9 @@ class _Resolver:
         support = entry.engines.get(name, {})
         limit = choice.embed_max_batch if embedding else choice.rerank_max_batch
         model = support.get("model", entry.id)
+        args = list(support.get("args", []))
+        if embedding and name == "vllm" and choice.dimensions in choice.embedder.matryoshka:
+            args = _allow_dimensions(args, choice.embedder.matryoshka)
         return {
             **self.base(service, host, engine["role"] or name, engine["memory"]),
             "engine": name,
@@ -195,7 +214,7 @@ class _Resolver:
             "revision": spec[f"rag_{service}_revision"],
             "max_batch": limit,
             "max_tokens": entry.max_tokens,
-            "args": [*support.get("args", []), *spec.host_values[host][f"rag_{service}_extra_args"]],
+            "args": [*args, *spec.host_values[host][f"rag_{service}_extra_args"]],
             "gpus": spec.host_values[host][f"rag_{service}_gpus"],
             "api_key_secret": f"{service}_api_key",
         }
@@ -441,3 +460,22 @@ def resolve(
             plan = None
         findings += _rules.check(_rules.Subject(spec, catalog, choice, plan, dict(secrets or {})))
     return plan, acknowledge(findings, spec["rag_accept"])
+
+
+def examine(
+    spec: Spec,
+    catalog: Catalog,
+    addresses: Mapping[str, str],
+    secrets: Mapping[str, str],
+    spec_findings: Sequence[Finding],
+) -> tuple[dict[str, Any] | None, list[Finding]]:
+    """Like :func:`resolve`, for a spec with findings of its own, so that one run reports all there is.
+
+    Values that were not valid are missing from the spec: nothing is said about their variables again, and there is no plan.
+    """
+    if any(variable.required and spec[name] is None for name, variable in VARIABLES.items()):
+        return None, acknowledge([], spec["rag_accept"])
+    plan, findings = resolve(spec, catalog, addresses, secrets)
+    told = {finding.where.get("variable") for finding in spec_findings}
+    findings = [finding for finding in findings if finding.where.get("variable") not in told]
+    return (None if any(finding.open_error for finding in spec_findings) else plan), findings

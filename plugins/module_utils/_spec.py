@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -31,7 +32,8 @@ class Variable:
     """One rag_* variable: its type, default, allowed values and meaning.
 
     ``type`` is one of str, int, float, bool, list, dict and secret. ``default`` None means derived or absent.
-    ``per_host`` variables may differ between the hosts of one installation; all others may not.
+    ``per_host`` variables may differ between the hosts of one installation; all others may not. ``form`` is the regular
+    expression of a text and its description.
     """
 
     type: str
@@ -40,11 +42,21 @@ class Variable:
     choices: tuple[str, ...] = ()
     required: bool = False
     per_host: bool = False
+    form: tuple[str, str] | None = None
+
+
+# the name becomes a part of container names and folders
+NAME = ("[a-z0-9][a-z0-9_-]{0,39}", "lower-case letters, digits, dashes and underscores, 40 at most")
+TAG = (r"\w[\w.+-]{0,99}", "a version such as 1.2.3")
+EMAIL = (r"[^@\s]+@[^@\s]+", "an e-mail address")
 
 
 VARIABLES: dict[str, Variable] = {
     "rag_installation": Variable(
-        "str", "Name of the installation: hosts with the same value share one Open WebUI database.", "default"
+        "str",
+        "Name of the installation: hosts with the same value share one Open WebUI database.",
+        "default",
+        form=NAME,
     ),
     "rag_embedder": Variable("str", "Catalog id of the embedding model.", required=True),
     "rag_embedder_engine": Variable("str", "What serves the embedding model.", choices=ENGINES, required=True),
@@ -78,17 +90,17 @@ VARIABLES: dict[str, Variable] = {
     "rag_proxy": Variable(
         "str", "What stands between Open WebUI and the engines.", "litellm", choices=("litellm", "none")
     ),
-    "rag_litellm_version": Variable("str", "LiteLLM version; the recommended one unless set."),
+    "rag_litellm_version": Variable("str", "LiteLLM version; the recommended one unless set.", form=TAG),
     "rag_litellm_extra_models": Variable("list", "Raw model entries added to LiteLLM's model_list.", ()),
     "rag_litellm_salt_key": Variable("secret", "Encrypts credentials that LiteLLM stores in a database."),
     "rag_litellm_master_key": Variable(
         "secret", "LiteLLM's master key, beginning with sk-; generated once and kept unless set."
     ),
-    "rag_open_webui_version": Variable("str", "Open WebUI version; the recommended one unless set."),
+    "rag_open_webui_version": Variable("str", "Open WebUI version; the recommended one unless set.", form=TAG),
     "rag_open_webui_variant": Variable("str", "Which image of Open WebUI.", "slim", choices=("slim", "full", "cuda")),
     "rag_open_webui_env": Variable("dict", "Extra environment of Open WebUI, checked against what the plan sets.", {}),
     "rag_open_webui_secret_key": Variable("secret", "Signs sessions; generated once and kept unless set."),
-    "rag_open_webui_admin_email": Variable("str", "E-mail of the first admin.", "admin@example.com"),
+    "rag_open_webui_admin_email": Variable("str", "E-mail of the first admin.", "admin@example.com", form=EMAIL),
     "rag_open_webui_admin_password": Variable(
         "secret", "Password of the first admin; generated once and kept unless set."
     ),
@@ -104,7 +116,7 @@ VARIABLES: dict[str, Variable] = {
         "str", "Where vectors are stored; slim implies pgvector.", "pgvector", choices=("pgvector", "chroma")
     ),
     "rag_database_url": Variable("secret", "An existing PostgreSQL; otherwise the postgres role makes one."),
-    "rag_postgres_version": Variable("str", "PostgreSQL version of the postgres role."),
+    "rag_postgres_version": Variable("str", "PostgreSQL version of the postgres role.", form=TAG),
     "rag_pgvector_halfvec": Variable("bool", "Store half-precision vectors; derived from the dimension unless set."),
     "rag_pgvector_index": Variable(
         "str", "Index method of the vector column; derived unless set.", choices=("hnsw", "ivfflat")
@@ -125,6 +137,12 @@ VARIABLES: dict[str, Variable] = {
         "int", "Texts per embedding request; derived from the engine's limit unless set."
     ),
     "rag_embedding_concurrency": Variable("int", "Concurrent embedding requests per document.", 4),
+    "rag_gpu_tflops": Variable(
+        "float", "Half-precision TFLOPS of one graphics card, without sparsity; the plan's estimates use it."
+    ),
+    "rag_gpu_efficiency": Variable(
+        "float", "Share of them that the engine reaches, as measured; the plan's estimates use it.", 0.17
+    ),
     "rag_reranker_timeout": Variable("int", "Seconds that Open WebUI waits for the reranker.", 30),
     "rag_content_extraction": Variable("str", "Content extraction engine.", "builtin", choices=EXTRACTION),
     "rag_image_source": Variable(
@@ -171,6 +189,7 @@ WRONG_TYPE = register(
     "YAML turns an unquoted version into a number and an unquoted yes into a boolean; the value that arrives is another.",
     "Give a value of the documented type; quote versions and prefixes.",
     example='rag_open_webui_version: 0.12    # "0.12.4"',
+    source="ansible-collections/community.docker#156",
     acknowledgeable=False,
 )
 MISSING = register(
@@ -197,6 +216,20 @@ BROKEN_EXPRESSION = register(
     "Correct the expression or define what it refers to.",
     acknowledgeable=False,
 )
+BAD_TEXT = register(
+    "PL133",
+    ERROR,
+    "A text holds bytes that no program can be given, or is too long",
+    "A null byte ends the text for every program that reads it, half a character cannot be written at all, and Linux takes "
+    "no environment value or argument of more than 128 KiB.",
+    "Write the text anew; an editor that shows invisible characters helps.",
+    example='rag_embedder_query_prefix: "query: \\0"',
+    source="execve(2): MAX_ARG_STRLEN",
+    acknowledgeable=False,
+)
+LONGEST = 128 * 1024 - 1
+# all control characters except tab and newline, and the halves of surrogate pairs
+_UNPRINTABLE = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f\\ud800-\\udfff]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -212,6 +245,28 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return matches[0] if matches else None
 
 
+def shown(value: Any) -> str:
+    """The value as a message shows it: its representation, cut when it is long."""
+    text = repr(value[:100] if isinstance(value, str) else value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def text_problem(value: Any) -> str | None:
+    """What is wrong with the texts inside a value, names of mappings included; None when nothing is."""
+    if isinstance(value, str):
+        if len(value.encode(errors="surrogatepass")) > LONGEST:
+            return f"is {len(value)} characters long, more than a program can be given"
+        found = _UNPRINTABLE.search(value)
+        return (
+            None if found is None else f"holds the character U+{ord(found.group()):04X}, which no program can be given"
+        )
+    if isinstance(value, Mapping):
+        value = [*value.keys(), *value.values()]
+    if isinstance(value, (list, tuple)):
+        return next((problem for problem in map(text_problem, value) if problem), None)
+    return None
+
+
 def _describe(value: Any) -> str:
     """The value in words; a boolean comes first, because it is an int as well."""
     names = (
@@ -222,7 +277,7 @@ def _describe(value: Any) -> str:
         (dict, "a mapping"),
     )
     kind = next((text for python, text in names if isinstance(value, python)), f"a {type(value).__name__}")
-    return kind if isinstance(value, (list, dict)) else f"{kind} {value!r}"
+    return kind if isinstance(value, (list, dict)) else f"{kind} {shown(value)}"
 
 
 def _convert(variable: Variable, value: Any) -> Any:
@@ -232,6 +287,8 @@ def _convert(variable: Variable, value: Any) -> Any:
             raise ValueError("a quoted string")
         if variable.choices and value not in variable.choices:
             raise ValueError("one of " + ", ".join(variable.choices))
+        if variable.form and not re.fullmatch(variable.form[0], value):
+            raise ValueError(variable.form[1])
         return str(value)
     if variable.type == "bool":
         if isinstance(value, bool):
@@ -245,17 +302,19 @@ def _convert(variable: Variable, value: Any) -> Any:
             value, (int, str) if variable.type == "int" else (int, float, str)
         ):
             try:
-                return int(value) if variable.type == "int" else float(value)
-            except ValueError:
+                number = int(value) if variable.type == "int" else float(value)
+                if abs(number) < 2**31:  # which also leaves out what is not a number
+                    return number
+            except (ValueError, OverflowError):
                 pass
         raise ValueError("a whole number" if variable.type == "int" else "a number")
     if variable.type == "list":
         if isinstance(value, (list, tuple)):
             return list(value)
         raise ValueError("a list")
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
         return dict(value)
-    raise ValueError("a mapping")
+    raise ValueError("a mapping from names to values")
 
 
 @dataclasses.dataclass
@@ -298,12 +357,14 @@ def check_host(host: str, variables: Mapping[str, Any]) -> tuple[dict[str, Any],
             findings.append(
                 BROKEN_EXPRESSION.finding(f"{name} cannot be evaluated: {value.reason}", variable=name, host=host)
             )
+        elif value is not None and text_problem(value) is not None:
+            findings.append(BAD_TEXT.finding(f"{name} {text_problem(value)}.", variable=name, host=host))
         elif value is not None:
             try:
                 values[name] = _convert(variable, value)
             except ValueError as expected:
-                shown = "a value of another type" if variable.type == "secret" else _describe(value)
-                message = f"{name} is {shown}; it must be {expected}."
+                what = "a value of another type" if variable.type == "secret" else _describe(value)
+                message = f"{name} is {what}; it must be {expected}."
                 hint = None
                 if variable.choices and isinstance(value, str):
                     close = nearest(value, variable.choices)
@@ -345,8 +406,10 @@ def build_specs(
                 if VARIABLES[name].per_host:
                     continue
                 if name in merged and merged[name] != value:
-                    shown = "" if VARIABLES[name].type == "secret" else f": {merged[name]!r} and {value!r}"
-                    message = f"{owner[name]} and {host} of installation {installation} have different values of {name}{shown}."
+                    # mappings and lists may hold keys
+                    hidden = VARIABLES[name].type in ("secret", "dict", "list")
+                    both = "" if hidden else f": {shown(merged[name])} and {shown(value)}"
+                    message = f"{owner[name]} and {host} of installation {installation} have different values of {name}{both}."
                     findings.append(DISAGREE.finding(message, variable=name, host=host))
                 merged.setdefault(name, value)
                 owner.setdefault(name, host)

@@ -44,6 +44,11 @@ def litellm_config(
         if embed["litellm"]["embedding"] == "openai":
             # up to 1.83 the field was sent as null, which strict servers answer with 400
             params["encoding_format"] = "float"
+        if choice.dimensions in choice.embedder.matryoshka:
+            # Open WebUI sends no dimension; the openai driver refuses one for other names unless it is allowed
+            params["dimensions"] = choice.dimensions
+            if embed["litellm"]["embedding"] == "openai":
+                params["allowed_openai_params"] = ["dimensions"]
         models.append({"model_name": embed_name, "litellm_params": params, "model_info": {"mode": "embedding"}})
     if choice.reranker is not None and choice.reranker_engine is not None and rerank_name is not None:
         rerank = engines[choice.reranker_engine]
@@ -153,12 +158,12 @@ def extra_models(spec: Spec) -> tuple[list[Any], dict[str, str]]:
     models: list[Any] = []
     names: dict[str, str] = {}
     for number, entry in enumerate(spec["rag_litellm_extra_models"]):
-        params = entry.get("litellm_params", {}) if isinstance(entry, Mapping) else {}
-        key = params.get("api_key")
+        params = entry.get("litellm_params") if isinstance(entry, Mapping) else None
+        key = params.get("api_key") if isinstance(params, Mapping) else None
         if isinstance(key, str) and not key.startswith("os.environ/"):
             variable = f"EXTRA_MODEL_{number}_API_KEY"
             names[variable] = f"extra_model_{number}_api_key"
-            entry = {**entry, "litellm_params": {**params, "api_key": f"os.environ/{variable}"}}
+            entry = {**entry, "litellm_params": {**entry["litellm_params"], "api_key": f"os.environ/{variable}"}}
         models.append(entry)
     return models, names
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from collections.abc import Iterable, Mapping
@@ -15,29 +16,29 @@ import yaml
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _catalog, _findings, _spec
+from ansible_collections.plumbline.rag.plugins.plugin_utils import _catalog_files
 
-COLLECTION = Path(__file__).resolve().parents[2]
+COLLECTION = _catalog_files.COLLECTION
+# An operator adds models and texts; engines, versions and images are the collection's.
+FROM_OPERATORS = ("fixtures",)
 
 
 def load_catalog(extra: Iterable[str] = ()) -> tuple[_catalog.Catalog, list[_findings.Finding]]:
-    """The collection's catalog with the operator's folders laid over it; unreadable files become findings."""
-    documents: dict[str, Any] = {}
-    problems: list[_findings.Finding] = []
-    for root in (COLLECTION / "catalog", *(Path(folder) for folder in extra)):
-        if not root.is_dir():
-            problems.append(_catalog.BAD_ENTRY.finding(f"{root} is not a folder.", variable="rag_catalog_dirs"))
-        files = [
-            path for folder in (root, root / "embedders", root / "rerankers") for path in sorted(folder.glob("*.yml"))
-        ]
-        for path in files:
-            name = str(path.relative_to(root).with_suffix(""))
-            try:
-                documents[name] = yaml.safe_load(path.read_text(encoding="utf-8"))
-            except (OSError, UnicodeDecodeError, yaml.YAMLError) as problem:
-                message = f"catalog entry {path} cannot be read: {str(problem).splitlines()[0]}"
-                problems.append(_catalog.BAD_ENTRY.finding(message, variable=name))
+    """The collection's catalog with the operator's folders laid over it; what is wrong in a file becomes findings."""
+    catalog, findings = _shipped_catalog()
+    found = list(findings)
+    for folder in (Path(str(name)).expanduser() for name in extra):
+        documents, problems = _catalog_files.read(folder, FROM_OPERATORS)
+        catalog, more = _catalog.parse(documents, catalog, f"{folder}/")
+        found += [*problems, *more]
+    return catalog, found
+
+
+@functools.lru_cache(maxsize=1)
+def _shipped_catalog() -> tuple[_catalog.Catalog, list[_findings.Finding]]:
+    documents, problems = _catalog_files.read(COLLECTION / "catalog")
     catalog, findings = _catalog.parse(documents)
-    return catalog, problems + findings
+    return catalog, [*problems, *findings]
 
 
 def inventory(task_vars: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, list[str]]]:
@@ -114,6 +115,15 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
         raise AnsibleActionFail(
             f"{path} cannot be written: {problem.strerror}. Set rag_report_dir to a writable folder."
         ) from problem
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """An earlier report; empty when there is none or it cannot be read."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def version() -> str:

@@ -5,22 +5,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import Finding
 from ansible_collections.plumbline.rag.plugins.module_utils._rules import (
+    catalog,
+    changes,
+    engines,
+    environment,
+    extraction,
+    gpus,
     limits,
+    models,
     prefixes,
+    processes,
+    proxy,
+    retrieval,
     security,
+    unused,
     urls,
     vectors,
     versions,
 )
 from ansible_collections.plumbline.rag.plugins.module_utils._rules._subject import Subject
 
-_FAMILIES = (urls, prefixes, limits, versions, vectors, security)
+_FAMILIES = (
+    urls,
+    proxy,
+    prefixes,
+    models,
+    catalog,
+    engines,
+    limits,
+    retrieval,
+    versions,
+    vectors,
+    gpus,
+    security,
+    unused,
+    environment,
+    processes,
+    extraction,
+)
 
-__all__ = ["Subject", "check"]
+__all__ = ["Subject", "across", "changes", "check"]
 
 
 def check(subject: Subject) -> list[Finding]:
     """All findings of all rules on one installation, in the order of the families."""
     return [finding for family in _FAMILIES for rule in family.RULES for finding in rule(subject)]
+
+
+def across(plans: Mapping[str, Mapping[str, Any]], engines_known: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+    """Findings on what the installations of an inventory put on the same host."""
+    return [*gpus.shares(plans, engines_known), *processes.ports(plans)]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _wiring
 from ansible_collections.plumbline.rag.plugins.module_utils._choice import HOSTED
-from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, Finding, register
+from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, NOTE, Finding, register
 from ansible_collections.plumbline.rag.plugins.module_utils._rules._subject import Subject
 
 WEAK_SECRET = register(
@@ -21,7 +21,7 @@ WEAK_SECRET = register(
     "password of more than 72 bytes creates no admin and leaves sign-up open to the next stranger.",
     "Remove the variable to have a secret generated, or give one of 16 to 72 bytes; LiteLLM's master key begins with sk-.",
     example="rag_litellm_master_key: sk-1234",
-    source="LiteLLM refuses publicly known master keys; Open WebUI hashes passwords with bcrypt",
+    source="BerriAI/litellm#42019, open-webui/open-webui#27645; Open WebUI hashes passwords with bcrypt",
     acknowledgeable=False,
 )
 ENV_CONFLICT = register(
@@ -31,6 +31,7 @@ ENV_CONFLICT = register(
     "Two places would decide the same variable, and verification would expect the other value.",
     "Remove it from rag_open_webui_env and use the rag_ variable for it.",
     example="rag_open_webui_env:\n  RAG_TOP_K: 3    # rag_top_k: 3",
+    source="Osmantic/ODS#1937",
 )
 ENV_VALUE = register(
     "PL172",
@@ -39,7 +40,18 @@ ENV_VALUE = register(
     "An environment value is text; a list, a mapping or nothing arrives as something else, and an empty number stops the start.",
     "Give a string, number or boolean, or remove the variable.",
     example="rag_open_webui_env:\n  CHUNK_SIZE:",
+    source="ansible-collections/community.docker#156; Open WebUI parses most numbers when it is imported",
     acknowledgeable=False,
+)
+OPEN_ROUTES = register(
+    "PL194",
+    NOTE,
+    "An engine listens on the network with routes that no key guards",
+    "vLLM's key guards the paths below /v1, /v2, /inference and /cohere. /rerank, /score, /pooling and /tokenize answer anybody who "
+    "reaches the port.",
+    "Let a firewall admit only the hosts of the proxy and of Open WebUI.",
+    example="rag_embedders: {hosts: {gpu1: }}    # and Open WebUI on another host",
+    source="vLLM 0.33.0 entrypoints: the guard is a prefix of the path",
 )
 WELL_KNOWN = frozenset({"sk-1234", "changeme", "password", "secret", "admin", "t0p-s3cr3t", "postgres"})
 LIMITS = {
@@ -67,6 +79,12 @@ def weak_secret(subject: Subject) -> Iterator[Finding]:
             problem = "does not begin with sk-"
         if problem is not None:
             yield WEAK_SECRET.finding(f"{variable} {problem}.", variable=variable)
+    keys = [(name, subject.secrets[name]) for name in LIMITS if subject.secrets.get(name, "").strip()]
+    for position, (name, value) in enumerate(keys):
+        same = next((other for other, earlier in keys[:position] if earlier == value), None)
+        if same is not None:
+            message = f"{name} is the same as {same}: whoever learns one of them has both."
+            yield WEAK_SECRET.finding(message, "Give each its own value, or remove them.", variable=name)
     for service, engine in (("embedder", subject.choice.embedder_engine), ("reranker", subject.choice.reranker_engine)):
         variable = f"rag_{service}_api_key"
         if engine in HOSTED and engine not in ("ollama", "external") and not subject.secrets.get(variable, "").strip():
@@ -89,6 +107,17 @@ def env(subject: Subject) -> Iterator[Finding]:
         "PGVECTOR_DB_URL",
         "RAG_OPENAI_API_KEY",
         "RAG_EXTERNAL_RERANKER_API_KEY",
+        "RAG_EMBEDDING_QUERY_PREFIX",
+        "RAG_EMBEDDING_CONTENT_PREFIX",
+        "RAG_EMBEDDING_OPENAI_BATCH_SIZE",
+        "RAG_EXTERNAL_RERANKER_URL",
+        "RAG_EXTERNAL_RERANKER_TIMEOUT",
+        "PGVECTOR_INDEX_METHOD",
+        "PGVECTOR_USE_HALFVEC",
+        "PGVECTOR_INITIALIZE_MAX_VECTOR_LENGTH",
+        "RAG_TEXT_SPLITTER",
+        "CONTENT_EXTRACTION_ENGINE",
+        "USE_SLIM_DOCKER",
     }
     for name, value in extra.items():
         if name in planned:
@@ -99,4 +128,16 @@ def env(subject: Subject) -> Iterator[Finding]:
             yield ENV_VALUE.finding(f"rag_open_webui_env.{name} has no text value.", variable="rag_open_webui_env")
 
 
-RULES = (weak_secret, env)
+def open_routes(subject: Subject) -> Iterator[Finding]:
+    for service in subject.services():
+        if "key_guards" not in service.engine or subject.plan is None:
+            continue
+        for host, services in subject.plan["hosts"].items():
+            publish = services.get(service.kind, {}).get("publish")
+            if publish:
+                message = f"{service.name} publishes {publish['address']}:{publish['port']} for other hosts."
+                yield OPEN_ROUTES.finding(message, variable=f"rag_{service.kind}_engine", host=host)
+                break
+
+
+RULES = (weak_secret, env, open_routes)

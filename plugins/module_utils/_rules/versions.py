@@ -18,6 +18,7 @@ BELOW_FLOOR = register(
     "Its faults are known and public.",
     "Use the default version.",
     example='rag_open_webui_version: "0.11.0"',
+    source="BerriAI/litellm#24518, BerriAI/litellm#24512; CVE-2026-33634, CVE-2026-42208",
     acknowledgeable=False,
 )
 BELOW_ADVISED = register(
@@ -27,6 +28,7 @@ BELOW_ADVISED = register(
     "It runs, and lacks fixes that matter here.",
     "Use the default version.",
     example='rag_litellm_version: "1.94.3"',
+    source="the advisories of BerriAI/litellm; Open WebUI 0.12.4 release notes",
 )
 SLIM = register(
     "PL152",
@@ -35,6 +37,7 @@ SLIM = register(
     "From 0.11.4 slim has no Chroma, no local models and no extraction of binary formats; it starts, reports ready, and answers 503 at first use.",
     "Use rag_vector_store: pgvector with slim, or rag_open_webui_variant: full.",
     example="rag_open_webui_variant: slim\nrag_vector_store: chroma",
+    source="open-webui/docs#1388, open-webui/open-webui#30229, open-webui/helm-charts#291",
     acknowledgeable=False,
 )
 WEAK_RERANKER = register(
@@ -44,7 +47,7 @@ WEAK_RERANKER = register(
     "On a strong first stage several popular rerankers lower the quality of the result; it has to be measured.",
     "Measure it on your own questions, choose a better reranker, or set rag_reranker: none.",
     example="rag_reranker: BAAI/bge-reranker-v2-m3",
-    source="Qwen3-Embedding README, evaluation of rerankers over one first stage",
+    source="Qwen3-Embedding README, rerankers over one first stage",
 )
 NOT_DEPLOYED = register(
     "PL154",
@@ -54,6 +57,15 @@ NOT_DEPLOYED = register(
     "Use vllm, or run the engine yourself and name it with rag_embedder_engine: external or rag_reranker_engine: external.",
     example="rag_embedder_engine: tei",
     acknowledgeable=False,
+)
+FLOATING = register(
+    "PL156",
+    WARNING,
+    "A version is a tag that moves",
+    "The next pull brings other software under the same name, on one host and not on another, and slim changed its meaning so.",
+    "Write the version to its last part.",
+    example='rag_open_webui_version: "0.12"    # "0.12.4"',
+    source="open-webui/docs#1388, BerriAI/litellm#24518",
 )
 NO_REVISION = register(
     "PL155",
@@ -90,7 +102,12 @@ def floors(subject: Subject) -> Iterator[Finding]:
             yield BELOW_FLOOR.finding(message, use, variable=variable)
         elif "advised" in known and _versions.below(version, known["advised"]):
             message = f"{title} {version} is older than the advised {known['advised']}: {known['advised_reason']}."
+            advisories = [a["id"] for a in known.get("advisories", ()) if not _versions.fixed(version, a["fixed"])]
+            if advisories:
+                message += f" It is open to {', '.join(advisories)}."
             yield BELOW_ADVISED.finding(message, use, variable=variable)
+        if len(_versions.parse(version)) < known.get("exact_parts", 1):
+            yield FLOATING.finding(f"{variable} is {version}, a tag that moves.", use, variable=variable)
 
 
 def slim(subject: Subject) -> Iterator[Finding]:
@@ -108,6 +125,21 @@ def slim(subject: Subject) -> Iterator[Finding]:
         if name in env and env[name] not in allowed:
             message = f"rag_open_webui_env sets {name} to {env[name]!r}; slim has no local models."
             yield SLIM.finding(message, variable="rag_open_webui_env")
+    if spec["rag_text_splitter"] == "token_transformers":
+        message = "rag_text_splitter is token_transformers; slim has no transformers."
+        yield SLIM.finding(
+            message, "Use another splitter, or rag_open_webui_variant: full.", variable="rag_text_splitter"
+        )
+    wanted = {part.strip().lower() for part in str(env.get("RAG_ALLOWED_FILE_EXTENSIONS") or "").split(",")}
+    binary = sorted(wanted & BINARY)
+    if binary and spec["rag_content_extraction"] == "builtin":
+        message = f"rag_open_webui_env allows {', '.join(binary)} and rag_content_extraction is builtin; slim reads text formats only."
+        yield SLIM.finding(
+            message, "Set rag_content_extraction, or rag_open_webui_variant: full.", variable="rag_content_extraction"
+        )
+
+
+BINARY = frozenset({"pdf", "docx", "doc", "pptx", "ppt", "xlsx", "xls", "odt", "epub", "msg"})
 
 
 def weak_reranker(subject: Subject) -> Iterator[Finding]:

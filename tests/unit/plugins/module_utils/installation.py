@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.plumbline.rag.plugins.module_utils import _catalog, _resolve, _spec
+from ansible_collections.plumbline.rag.plugins.module_utils import _catalog, _resolve, _rules, _spec
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import Finding
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -49,6 +49,46 @@ def resolve(
     if findings:
         return None, findings
     return _resolve.resolve(found["default"], CATALOG, {"h1": "192.0.2.1"}, secrets)
+
+
+def worked_inventory(name: str) -> tuple[dict[str, dict[str, Any]], dict[str, list[str]]]:
+    """Variables by host, and the groups, of a folder in inventories/: read without Ansible, they hold no expressions."""
+    folder = ROOT / "inventories" / name
+    groups: dict[str, list[str]] = {}
+
+    def collect(group: str, content: dict[str, Any] | None) -> list[str]:
+        hosts = list((content or {}).get("hosts") or {})
+        for child, inner in ((content or {}).get("children") or {}).items():
+            hosts += collect(child, inner)
+        groups[group] = list(dict.fromkeys([*groups.get(group, []), *hosts]))
+        return hosts
+
+    for group, content in yaml.safe_load((folder / "hosts.yml").read_text(encoding="utf-8")).items():
+        collect(group, content)
+    hosts: dict[str, dict[str, Any]] = {host: {} for members in groups.values() for host in members}
+    files = sorted((folder / "group_vars").glob("*.yml"), key=lambda path: path.stem != "all")
+    for path in files:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+        for host in hosts if path.stem == "all" else groups[path.stem]:
+            hosts[host].update(values)
+    return hosts, groups
+
+
+def plan_inventory(
+    hosts: dict[str, dict[str, Any]], groups: dict[str, list[str]]
+) -> tuple[dict[str, Any], list[Finding]]:
+    """Plans by installation and all findings, as the plan action makes them."""
+    found, wrong = _spec.build_specs(hosts, groups)
+    plans: dict[str, Any] = {}
+    findings = list(wrong)
+    for name, spec in found.items():
+        secrets = {n: spec[n] for n, v in _spec.VARIABLES.items() if v.type == "secret" and spec[n] is not None}
+        addresses = {host: str(values["rag_address"] or host) for host, values in spec.host_values.items()}
+        plan, more = _resolve.examine(spec, CATALOG, addresses, secrets, wrong)
+        findings += more
+        if plan is not None:
+            plans[name] = plan
+    return plans, [*findings, *_rules.across(plans, CATALOG.engines)]
 
 
 def ids(findings: list[Finding]) -> list[str]:

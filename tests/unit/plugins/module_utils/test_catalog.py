@@ -4,7 +4,7 @@ import pytest
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _catalog
 
-from .installation import CATALOG, ids
+from .installation import ids
 
 TEXTS = {"fixtures": {"t": {"queries": ["q"], "documents": ["d1", "d2"]}}}
 ENTRY = {
@@ -43,6 +43,8 @@ def test_a_valid_entry_carries_its_texts_and_exact_prefixes():
         ({"prefixes": {"query": "q: "}}, "document"),
         ({"fixtures": [{"texts": "nope"}]}, "no text set nope"),
         ({"fixtures": [{"texts": "t", "cosines": [[0.1]]}]}, "2 documents and 1 values"),
+        ({"fixtures": [{"texts": "t", "cosines": [[0.1, 0.2], [0.3, 0.4]]}]}, "1 queries and 2 rows"),
+        ({"matryoshka": [4, 8]}, "matryoshka must hold dimensions below 8"),
         ({"engines": None}, "engines"),
     ],
 )
@@ -59,33 +61,36 @@ def test_a_document_that_is_no_mapping_is_a_finding_too():
     assert ids(findings) == ["PL106"]
 
 
-@pytest.mark.parametrize(
-    ("model", "dimensions", "tokens", "query", "document"),
-    [
-        ("intfloat/multilingual-e5-small", 384, 512, "query: ", "passage: "),
-        ("intfloat/multilingual-e5-large", 1024, 512, "query: ", "passage: "),
-        ("BAAI/bge-m3", 1024, 8192, "", ""),
-        (
-            "Qwen/Qwen3-Embedding-0.6B",
-            1024,
-            32768,
-            "Instruct: Given a web search query, retrieve relevant passages that answer the query\nQuery:",
-            "",
-        ),
-        ("google/embeddinggemma-300m", 768, 2048, "task: search result | query: ", "title: none | text: "),
-        ("sentence-transformers/all-MiniLM-L6-v2", 384, 256, "", ""),
-    ],
-)
-def test_the_shipped_entries_have_the_published_values(model, dimensions, tokens, query, document):
-    entry = CATALOG.embedders[model]
-    assert (entry.dimensions, entry.max_tokens) == (dimensions, tokens)
-    assert (entry.query_prefix, entry.document_prefix) == (query, document)
+def test_values_of_a_reduced_dimension_are_not_expected_of_whole_vectors():
+    whole = {"texts": "t", "cosines": [[0.1, 0.2]]}
+    catalog, findings = parse(matryoshka=[4], fixtures=[whole, {**whole, "dimensions": 4}])
+    entry = catalog.embedders["acme/embed"]
+    assert findings == []
+    assert [fixture.get("dimensions") for fixture in entry.fixtures] == [None]
+    assert len(entry.raw["fixtures"]) == 2
 
 
-def test_the_shipped_rerankers():
-    assert {name: entry.quality["verdict"] for name, entry in CATALOG.rerankers.items()} == {
-        "plumbline/e5-small-cosine": "none",
-        "BAAI/bge-reranker-v2-m3": "mixed",
-        "Qwen/Qwen3-Reranker-0.6B": "better",
-    }
-    assert "refused" in CATALOG.rerankers["Qwen/Qwen3-Reranker-0.6B"].engines["tei"]
+@pytest.mark.rule("PL106", fires=True)
+def test_two_files_of_a_folder_cannot_have_one_id():
+    _parsed, findings = _catalog.parse({**TEXTS, "embedders/a": ENTRY, "embedders/b": ENTRY})
+    assert ids(findings) == ["PL106"]
+    assert "embedders/b" in findings[0].message
+
+
+@pytest.mark.rule("PL117", fires=True)
+def test_an_entry_of_the_same_id_replaces_the_shipped_one_with_a_note():
+    base, _none = parse()
+    catalog, findings = _catalog.parse({"embedders/ours": {**ENTRY, "max_tokens": 32}}, base, "models/")
+    assert ids(findings) == ["PL117"]
+    assert "models/embedders/ours replaces the shipped entry of acme/embed" in findings[0].message
+    assert catalog.embedders["acme/embed"].max_tokens == 32
+
+
+@pytest.mark.rule("PL117", fires=False)
+def test_a_new_entry_lies_beside_the_shipped_ones_and_may_use_their_texts():
+    base, _none = parse()
+    catalog, findings = _catalog.parse({"embedders/ours": {**ENTRY, "id": "acme/other"}}, base, "models/")
+    assert findings == []
+    assert sorted(catalog.embedders) == ["acme/embed", "acme/other"]
+    assert catalog.embedders["acme/other"].fixtures[0]["documents"] == ["d1", "d2"]
+    assert catalog.engines is base.engines

@@ -276,3 +276,41 @@ def test_environment_values(value, text):
 )
 def test_flag_value(args, value):
     assert flag_value(args, "--max") == value
+
+
+def test_a_reduced_dimension_is_asked_for_and_allowed():
+    matryoshka = {"rag_embedder": "Qwen/Qwen3-Embedding-0.6B", "rag_embedder_dimensions": 256}
+    plan, _findings = resolve({**matryoshka, "rag_embedder_engine": "vllm"})
+    host = plan["hosts"]["h1"]
+    assert host["litellm"]["config"]["model_list"][0]["litellm_params"]["dimensions"] == 256
+    overrides = host["embedder"]["args"][host["embedder"]["args"].index("--hf-overrides") + 1]
+    assert json.loads(overrides)["is_matryoshka"] is True
+    plan, _findings = resolve({**matryoshka, "rag_embedder_engine": "tei"}, base=HOSTED)
+    params = plan["hosts"]["h1"]["litellm"]["config"]["model_list"][0]["litellm_params"]
+    assert (params["dimensions"], params["allowed_openai_params"]) == (256, ["dimensions"])
+
+
+@pytest.mark.parametrize("args", [["--hf-overrides"], ["--hf-overrides", "{"], ["--hf-overrides", "[1]"]])
+def test_overrides_that_cannot_be_merged_are_left_alone(args):
+    assert _resolve._allow_dimensions([*args], (8,))[: len(args)] == args
+
+
+def test_the_embedding_of_full_size_is_not_asked_for():
+    plan, _findings = resolve({"rag_embedder": "Qwen/Qwen3-Embedding-0.6B", "rag_embedder_engine": "vllm"})
+    assert "dimensions" not in plan["hosts"]["h1"]["litellm"]["config"]["model_list"][0]["litellm_params"]
+
+
+@pytest.mark.rule("PL101", "PL143", fires=True)
+def test_a_spec_with_faults_is_examined_all_the_same():
+    found, wrong = specs({"h1": {**QUICKSTART, "rag_topk": 3, "rag_hybrid_search": False}})
+    plan, findings = _resolve.examine(found["default"], CATALOG, {"h1": "a"}, {}, wrong)
+    assert plan is None
+    assert "PL143" in ids(findings)
+
+
+@pytest.mark.rule("PL109", fires=True)
+def test_nothing_is_said_twice_about_a_variable():
+    found, wrong = specs({"h1": {**QUICKSTART, "rag_reranker_engine": "tgi"}})
+    _plan, findings = _resolve.examine(found["default"], CATALOG, {"h1": "a"}, {}, wrong)
+    assert [f.id for f in wrong] == ["PL102"]
+    assert [f.id for f in findings if f.where["variable"] == "rag_reranker_engine"] == []

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
-from .installation import QUICKSTART, resolve
+from ansible_collections.plumbline.rag.plugins.module_utils import _resolve
+
+from .installation import CATALOG, QUICKSTART, resolve, specs
 
 REGISTRY = {**QUICKSTART, "rag_image_source": "registry"}
 E5 = "intfloat/multilingual-e5-small"
@@ -228,3 +232,21 @@ def test_all_findings_of_a_bad_inventory_come_in_one_run():
     }
     _plan, findings = resolve(wrong, base=REGISTRY)
     assert {f.id for f in findings} == {"PL130", "PL143", "PL150", "PL152", "PL153"}
+
+
+@pytest.mark.rule("PL157", fires=True)
+def test_a_release_that_computes_a_model_wrongly_is_refused():
+    versions = {**CATALOG.versions, "tei": {**CATALOG.versions["tei"], "default": "1.7.2"}}
+    catalog = dataclasses.replace(CATALOG, versions=versions)
+    found, _findings = specs({"h1": {**REGISTRY, **QWEN, "rag_embedder_engine": "tei"}})
+    _plan, findings = _resolve.resolve(found["default"], catalog, {"h1": "a"})
+    wrong = [f for f in findings if f.id == "PL157"]
+    assert [f.where["variable"] for f in wrong] == ["rag_embedder_engine"]
+    assert "tei 1.7.2 with Qwen/Qwen3-Embedding-0.6B" in wrong[0].message
+
+
+def test_a_version_says_which_advisories_it_is_open_to():
+    assert (
+        "It is open to GHSA-7hp6-4w63-5g45, GHSA-g5ff-637f-6q2m."
+        in found("PL151", {"rag_litellm_version": "1.94.3"})[0].message
+    )
