@@ -45,12 +45,15 @@ class ActionModule(ActionBase):
         findings = [_findings.Finding.from_dict(found) for found in document["findings"]]
         result["reports"] = [str(path) for path in self._write(document, arguments)]
         self._show(document, findings, result["reports"])
-        result.update({name: document[name] for name in (*_MEASURED, "findings")}, changed=False)
+        result["changed"] = False
         if any(finding.open_error for finding in findings):
+            # The findings stand above and in verify.json; a dump of all measurements would bury them.
             result["failed"] = True
             result["msg"] = (
                 f"Not proven: {_findings.verdict(findings)}. The stack was left as it is. See {result['reports'][1]}."
             )
+            return result
+        result.update({name: document[name] for name in (*_MEASURED, "findings")})
         return result
 
     def _document(self, answer: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:

@@ -219,7 +219,6 @@ class Builder:
                 "-m",
                 "compileall",
                 "-qq",
-                "-j0",
                 "-x/tests?/",
                 "--invalidation-mode=unchecked-hash",
             ]

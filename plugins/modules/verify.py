@@ -68,33 +68,33 @@ EXAMPLES = r"""
 RETURN = r"""
 findings:
   description: What is wrong, in which hop, and what to do.
-  returned: always
+  returned: success
   type: list
   elements: dict
 measurements:
   description: The measured values of each check, by its name.
-  returned: always
+  returned: success
   type: dict
 versions:
   description: The versions that the running services report.
-  returned: always
+  returned: success
   type: dict
 checks:
   description: Name, hop, state, duration and findings of each check.
-  returned: always
+  returned: success
   type: list
   elements: dict
 hops:
   description: The state of each hop.
-  returned: always
+  returned: success
   type: dict
 requests:
   description: How many requests were made.
-  returned: always
+  returned: success
   type: int
 duration:
   description: Seconds that the checks took.
-  returned: always
+  returned: success
   type: float
 reports:
   description: The files that were written on the controller.

@@ -24,7 +24,7 @@ from ansible_collections.plumbline.rag.plugins.module_utils._checks import (
     versions,
 )
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, Finding
-from ansible_collections.plumbline.rag.plugins.module_utils._http import BudgetExceeded, Http, ServiceError
+from ansible_collections.plumbline.rag.plugins.module_utils._http import BudgetExceeded, Http, ServiceError, Unreachable
 from ansible_collections.plumbline.rag.plugins.module_utils._open_webui import OpenWebUI, SignInError
 from ansible_collections.plumbline.rag.plugins.module_utils._pgvector import Pgvector
 
@@ -125,6 +125,8 @@ async def _run(
         outcome = _context.Outcome(skipped=[str(error)])
     except BudgetExceeded as error:
         outcome = _context.Outcome([_faults.BUDGET.finding(f"{probe.name}: {error}.", hop=probe.hop)])
+    except Unreachable as error:
+        outcome = _context.Outcome([_faults.UNREACHABLE.finding(f"{error}.", hop=probe.hop)])
     except ServiceError as error:
         outcome = _context.Outcome([_faults.NOT_RUN.finding(f"{probe.name}: {error}", hop=probe.hop)])
     except Exception as error:
