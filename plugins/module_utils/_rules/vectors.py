@@ -20,6 +20,15 @@ DIMENSIONS = register(
     example="rag_embedder: BAAI/bge-m3\nrag_embedder_dimensions: 256",
 )
 
+REDUCED = register(
+    "PL161",
+    ERROR,
+    "Reduced vectors are asked for and nothing in the chain makes them",
+    "Open WebUI asks for no dimension, so full vectors arrive and pgvector cuts them off without normalising them again.",
+    "Remove rag_embedder_dimensions; this release deploys full vectors only.",
+    example="rag_embedder: Qwen/Qwen3-Embedding-0.6B\nrag_embedder_dimensions: 256",
+)
+
 
 def dimensions(subject: Subject) -> Iterator[Finding]:
     choice, spec = subject.choice, subject.spec
@@ -28,6 +37,9 @@ def dimensions(subject: Subject) -> Iterator[Finding]:
         allowed = ", ".join(str(size) for size in (*entry.matryoshka, entry.dimensions))
         message = f"rag_embedder_dimensions is {choice.dimensions}; {entry.id} has {allowed}."
         yield DIMENSIONS.finding(message, variable="rag_embedder_dimensions")
+    elif choice.dimensions != entry.dimensions:
+        message = f"rag_embedder_dimensions is {choice.dimensions}; {entry.id} would send {entry.dimensions}."
+        yield REDUCED.finding(message, variable="rag_embedder_dimensions")
     if spec["rag_vector_store"] == "pgvector" and choice.dimensions > 2000 and spec["rag_pgvector_halfvec"] is False:
         message = f"rag_pgvector_halfvec is false and the vectors have {choice.dimensions} dimensions; pgvector indexes 2000 at full precision."
         yield DIMENSIONS.finding(message, variable="rag_pgvector_halfvec")

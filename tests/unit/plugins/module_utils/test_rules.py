@@ -139,6 +139,7 @@ FIRES = [
         "rag_pgvector_halfvec",
         "3072 dimensions",
     ),
+    fires("PL161", {**QWEN, "rag_embedder_dimensions": 256}, "rag_embedder_dimensions", "would send 1024"),
     fires("PL170", {"rag_litellm_master_key": "sk-1234"}, "rag_litellm_master_key", "publicly known"),
     fires(
         "PL170",
@@ -203,6 +204,7 @@ QUIET = [
     quiet("PL155", {}, "packaged"),
     quiet("PL160", {**QWEN, "rag_embedder_dimensions": 256}, "matryoshka"),
     quiet("PL160", {**ACME, "rag_embedder_dimensions": 3072}, "halfvec"),
+    quiet("PL161", {**QWEN, "rag_embedder_dimensions": 1024}, "full"),
     quiet("PL170", {"rag_litellm_master_key": GOOD_KEY, "rag_open_webui_admin_password": "p" * 72}, "right"),
     quiet("PL171", {"rag_open_webui_env": {"WEBUI_NAME": "x"}}, "other"),
     quiet("PL172", {"rag_open_webui_env": {"ENABLE_OLLAMA_API": False}}, "boolean"),
