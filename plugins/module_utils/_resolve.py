@@ -151,14 +151,8 @@ class _Resolver:
                 return {"service": service, "ref": "", "recipe": recipe, "version": version}
             return {"service": service, "ref": pinned[found]["ref"], "recipe": recipe, "version": found}
         template = versions[name]["image"]
-        prefix = spec["rag_image_registry_prefix"]
         reference = f"{template['repository']}:{template['tag'].format(version=version, suffix=suffix)}"
-        return {
-            "service": service,
-            "ref": f"{prefix.rstrip('/')}/{reference}" if prefix else reference,
-            "recipe": recipe,
-            "version": version,
-        }
+        return {"service": service, "ref": reference, "recipe": recipe, "version": version}
 
     def base(self, service: str, host: str, role: str, memory: str) -> dict[str, Any]:
         """What every container of the stack has."""

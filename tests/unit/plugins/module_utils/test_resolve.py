@@ -222,7 +222,7 @@ def test_pinned_versions_and_other_sources_are_fine(changes):
     [
         ({}, "ghcr.io/open-webui/open-webui:v0.12.4-slim"),
         ({"rag_open_webui_variant": "full"}, "ghcr.io/open-webui/open-webui:v0.12.4"),
-        ({"rag_image_registry_prefix": "mirror.example/"}, "mirror.example/ghcr.io/open-webui/open-webui:v0.12.4-slim"),
+        ({"rag_image_registry_prefix": "mirror.example"}, "ghcr.io/open-webui/open-webui:v0.12.4-slim"),
     ],
 )
 def test_image_references(variables, reference):
