@@ -67,14 +67,14 @@ class ActionModule(ActionBase):
     def _show(self, installation: str, plan: dict[str, Any] | None, findings: list[_findings.Finding]) -> None:
         show = self._display.display
         show(f"\nplan of installation {installation}")
-        for host, services in (plan or {"hosts": {}})["hosts"].items():
+        for name_of_host, services in (plan or {"hosts": {}})["hosts"].items():
             for name, service in services.items():
                 if name == "images":
                     continue
                 what = f"{service['served_name']} on {service['engine']}" if "engine" in service else service["image"]
                 port = service["publish"]
                 where = f"{port['address']}:{port['port']}" if port else "not published"
-                show(f"  {host:<14} {name:<11} {what}  ({where})")
+                show(f"  {name_of_host:<14} {name:<11} {what}  ({where})")
         text = _findings.table(findings)
         if text:
             show(text)
