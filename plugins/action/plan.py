@@ -50,7 +50,8 @@ class ActionModule(ActionBase):
             reports.append(str(path))
             findings = [*findings, *found]
             if plan is not None:
-                plans[name] = plan
+                # the proof shows them again, so that a report stands for itself
+                plans[name] = {**plan, "findings": content["findings"]}
         result["changed"] = False
         if any(finding.open_error for finding in findings):
             # the findings stand above and in plan.json; a dump of the whole plan would bury them

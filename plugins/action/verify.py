@@ -33,7 +33,7 @@ class ActionModule(ActionBase):
             result.update(skipped=True, msg="A proof uploads a file, which check mode does not do.")
             return result
         arguments = self._task.args
-        unknown = set(arguments) - {*_FOR_THE_MODULE, "installation", "report_dir", "accept"}
+        unknown = set(arguments) - {*_FOR_THE_MODULE, "installation", "report_dir", "accept", "planned"}
         if unknown:
             raise AnsibleActionFail(f"verify has no option {', '.join(sorted(unknown))}")
         sent = {name: arguments[name] for name in _FOR_THE_MODULE if name in arguments}
@@ -61,7 +61,10 @@ class ActionModule(ActionBase):
         # The plan has judged rag_accept as a whole; here only the ids of this family matter.
         accept = {i: reason for i, reason in (arguments.get("accept") or {}).items() if i in _faults.RULES}
         acknowledged = {
-            "findings": [f.as_dict() for f in _acknowledged(answer["findings"], accept)],
+            "findings": [
+                *(f.as_dict() for f in _acknowledged(answer["findings"], accept)),
+                *(arguments.get("planned") or []),
+            ],
             "checks": [
                 {**check, "findings": [f.as_dict() for f in _acknowledged(check["findings"], accept)]}
                 for check in answer["checks"]

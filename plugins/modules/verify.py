@@ -43,6 +43,11 @@ options:
     description: Acknowledged findings, id to reason, as in C(rag_accept).
     type: dict
     default: {}
+  planned:
+    description: Findings of the plan, which the report repeats; those that stop a run never come here.
+    type: list
+    elements: dict
+    default: []
 attributes:
   action:
     description: The requests are made on the host, the report is written on the controller.
@@ -63,6 +68,7 @@ EXAMPLES = r"""
     network: "{{ rag_plan.network }}"
     installation: "{{ rag_plan.installation }}"
     accept: "{{ rag_accept | default({}) }}"
+    planned: "{{ rag_plan.findings }}"
 """
 
 RETURN = r"""
@@ -127,6 +133,7 @@ def main() -> None:
             "installation": {"type": "str", "default": "default"},
             "report_dir": {"type": "str"},
             "accept": {"type": "dict", "default": {}},
+            "planned": {"type": "list", "elements": "dict", "default": []},
         },
     )
     for library, error in _LIBRARIES:
