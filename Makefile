@@ -49,7 +49,6 @@ test-contract: setup ## what the parts promise each other
 	@pytest tests/contract
 
 test-stack: setup ## real software in containers, and the built artifact as users install it
-	@tests/artifact/run
 	@tests/stack/run
 
 test: setup ## all of the above, quick parts first

@@ -9,7 +9,12 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _advice, _findings, _resolve, _rules, _spec
+from ansible_collections.plumbline.rag.plugins.module_utils._checks import _faults
+from ansible_collections.plumbline.rag.plugins.module_utils._rules import host
 from ansible_collections.plumbline.rag.plugins.plugin_utils import _controller
+
+# rag_accept may name what later phases find: importing a family declares its ids
+LATER = (host, _faults)
 
 
 class ActionModule(ActionBase):
@@ -64,6 +69,9 @@ class ActionModule(ActionBase):
             _controller.write_json(path, content)
             reports.append(str(path))
             findings = [*findings, *found[name]]
+            if plan is not None:
+                # the proof shows them again, so that a report stands for itself
+                plans[name] = {**plan, "findings": content["findings"]}
         result["changed"] = False
         if any(finding.open_error for finding in findings):
             # the findings stand above and in plan.json; a dump of the whole plan would bury them
@@ -98,14 +106,14 @@ class ActionModule(ActionBase):
     ) -> None:
         show = self._display.display
         show(f"\nplan of installation {installation}")
-        for host, services in (plan or {"hosts": {}})["hosts"].items():
+        for name_of_host, services in (plan or {"hosts": {}})["hosts"].items():
             for name, service in services.items():
                 if name == "images":
                     continue
                 what = f"{service['served_name']} on {service['engine']}" if "engine" in service else service["image"]
                 port = service["publish"]
                 where = f"{port['address']}:{port['port']}" if port else "not published"
-                show(f"  {host:<14} {name:<11} {what}  ({where})")
+                show(f"  {name_of_host:<14} {name:<11} {what}  ({where})")
         if advice is not None:
             show(
                 "\n".join(

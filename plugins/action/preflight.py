@@ -26,9 +26,9 @@ class ActionModule(ActionBase):
         """Fail when an error finding is open."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         task_vars = task_vars or {}
-        _, arguments = self.validate_argument_spec(
+        arguments = self.validate_argument_spec(
             {"plan": {"type": "dict", "required": True}, "accept": {"type": "dict", "default": {}}}
-        )
+        )[1]
         plan, host = arguments["plan"], task_vars["inventory_hostname"]
         facts = self._facts(task_vars)
         if rules.needs_index(plan, host, facts):

@@ -54,7 +54,8 @@ class ActionModule(ActionBase):
         result["changed"] = bool(created)
         result["file"] = str(path)
         result["created"] = created
-        result["ansible_facts"] = {"rag_secrets": {**kept, **given}, "rag_secrets_path": str(path)}
+        # not as a fact: a fact cache would write it to disk
+        result["secrets"] = {**kept, **given}
         return result
 
     def _keep(self, path: Path, wanted: list[str]) -> tuple[dict[str, str], list[str]]:

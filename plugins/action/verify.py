@@ -33,7 +33,7 @@ class ActionModule(ActionBase):
             result.update(skipped=True, msg="A proof uploads a file, which check mode does not do.")
             return result
         arguments = self._task.args
-        unknown = set(arguments) - {*_FOR_THE_MODULE, "installation", "report_dir", "accept"}
+        unknown = set(arguments) - {*_FOR_THE_MODULE, "installation", "report_dir", "accept", "planned"}
         if unknown:
             raise AnsibleActionFail(f"verify has no option {', '.join(sorted(unknown))}")
         sent = {name: arguments[name] for name in _FOR_THE_MODULE if name in arguments}
@@ -45,12 +45,15 @@ class ActionModule(ActionBase):
         findings = [_findings.Finding.from_dict(found) for found in document["findings"]]
         result["reports"] = [str(path) for path in self._write(document, arguments)]
         self._show(document, findings, result["reports"])
-        result.update({name: document[name] for name in (*_MEASURED, "findings")}, changed=False)
+        result["changed"] = False
         if any(finding.open_error for finding in findings):
+            # The findings stand above and in verify.json; a dump of all measurements would bury them.
             result["failed"] = True
             result["msg"] = (
                 f"Not proven: {_findings.verdict(findings)}. The stack was left as it is. See {result['reports'][1]}."
             )
+            return result
+        result.update({name: document[name] for name in (*_MEASURED, "findings")})
         return result
 
     def _document(self, answer: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
@@ -58,7 +61,10 @@ class ActionModule(ActionBase):
         # The plan has judged rag_accept as a whole; here only the ids of this family matter.
         accept = {i: reason for i, reason in (arguments.get("accept") or {}).items() if i in _faults.RULES}
         acknowledged = {
-            "findings": [f.as_dict() for f in _acknowledged(answer["findings"], accept)],
+            "findings": [
+                *(f.as_dict() for f in _acknowledged(answer["findings"], accept)),
+                *(arguments.get("planned") or []),
+            ],
             "checks": [
                 {**check, "findings": [f.as_dict() for f in _acknowledged(check["findings"], accept)]}
                 for check in answer["checks"]

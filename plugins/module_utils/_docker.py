@@ -81,6 +81,15 @@ class Docker:
         found = {name: self.container(name) for name in names}
         return {name: container for name, container in found.items() if container is not None}
 
+    def names_on(self, network: str) -> list[str]:
+        """The containers that are attached to a network: a hosted engine may be one of them."""
+        if not network:
+            return []
+        try:
+            return [found.name for found in self._client.containers.list(filters={"network": network})]
+        except docker.errors.DockerException as error:
+            raise ServiceError(f"the containers of network {network} cannot be listed: {error}") from None
+
 
 def addresses(containers: dict[str, Container], network: str) -> dict[str, str]:
     """Container names with their addresses on a network: the names resolve only inside it."""

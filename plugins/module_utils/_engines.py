@@ -25,11 +25,17 @@ class Embeddings:
     base_url: str
     model: str
     key: str | None
+    dimensions: int | None = None
 
     @property
     def url(self) -> str:
         # Open WebUI concatenates in the same way, so that a trailing slash fails here as it does there.
         return f"{self.base_url}/embeddings"
+
+    def body(self, texts: Sequence[str], **more: Any) -> dict[str, Any]:
+        """A request for vectors of the planned dimension; ``more`` are further fields."""
+        reduced = {} if self.dimensions is None else {"dimensions": self.dimensions}
+        return {"input": list(texts), "model": self.model, **reduced, **more}
 
     async def post(self, body: dict[str, Any], *, key: bool = True) -> Reply:
         """Send a body as it is; for the requests that are meant to fail."""
@@ -37,10 +43,8 @@ class Embeddings:
 
     async def embed(self, texts: Sequence[str], encoding_format: str | None = None) -> list[list[float]]:
         """The vectors in the order of the answer, which is the order that Open WebUI stores."""
-        body: dict[str, Any] = {"input": list(texts), "model": self.model}
-        if encoding_format is not None:
-            body["encoding_format"] = encoding_format
-        return vectors(await self.post(body))
+        more = {} if encoding_format is None else {"encoding_format": encoding_format}
+        return vectors(await self.post(self.body(texts, **more)))
 
 
 def vectors(reply: Reply) -> list[list[float]]:

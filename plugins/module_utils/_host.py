@@ -208,6 +208,8 @@ def _why_silent() -> DockerUnavailable:
         except ValueError as error:
             return DockerUnavailable("broken", f"{DOCKER_CONFIG} is not valid JSON: {error}")
     try:
+        # run_command knows no timeout, and a broken binary may hang
+        # pylint: disable-next=ansible-bad-function
         subprocess.run([dockerd, "--version"], check=True, capture_output=True, timeout=20)
     except (OSError, subprocess.SubprocessError) as error:
         return DockerUnavailable("broken", f"{dockerd} cannot be run: {error}")
@@ -215,6 +217,7 @@ def _why_silent() -> DockerUnavailable:
     if pid and _read(f"/proc/{pid}/comm").strip() == "dockerd":
         return DockerUnavailable("starting", "dockerd is starting")
     if os.path.isdir("/run/systemd/system"):
+        # pylint: disable-next=ansible-bad-function
         unit = subprocess.run(["systemctl", "is-failed", "docker.service"], check=False, capture_output=True, text=True)
         if unit.stdout.strip() == "failed":
             return DockerUnavailable("broken", "docker.service has failed; see journalctl -u docker.service")
@@ -253,6 +256,7 @@ def _ask_index(timeout: int) -> dict[str, Any]:
             ]
         environment = {**os.environ, "UV_SYSTEM_CERTS": "1", "UV_HTTP_RETRIES": "0", "UV_HTTP_TIMEOUT": str(timeout)}
         try:
+            # pylint: disable-next=ansible-bad-function
             result = subprocess.run(
                 command, check=False, capture_output=True, text=True, timeout=3 * timeout, env=environment
             )

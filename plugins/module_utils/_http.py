@@ -28,6 +28,10 @@ class ServiceError(Exception):
     """A service could not be used; the message names the resource and holds no secret."""
 
 
+class Unreachable(ServiceError):
+    """Nothing answers: no connection could be made."""
+
+
 class BudgetExceeded(Exception):
     """The stated number of requests is used up. Not a fault of a service, so that nobody takes it for one."""
 
@@ -159,7 +163,8 @@ class Http:
                     break
                 except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                     if attempt == self._retries:
-                        raise self._failed(resource, "could not be reached", error) from None
+                        origin = self.redact(f"{httpx.URL(url).scheme}://{httpx.URL(url).netloc.decode()}")
+                        raise Unreachable(f"{origin} cannot be reached: {self._detail(error)}") from None
                     await asyncio.sleep(0.2 * 2**attempt)
                 except httpx.TimeoutException as error:
                     raise self._failed(resource, "did not answer in time", error) from None
@@ -196,5 +201,7 @@ class Http:
         return target.copy_with(host=address), {"Host": host}, {"sni_hostname": name}
 
     def _failed(self, resource: str, what: str, error: Exception) -> ServiceError:
-        detail = self.redact(str(error)) or type(error).__name__
-        return ServiceError(f"{resource} {what}: {detail}")
+        return ServiceError(f"{resource} {what}: {self._detail(error)}")
+
+    def _detail(self, error: Exception) -> str:
+        return self.redact(str(error)) or type(error).__name__

@@ -69,8 +69,9 @@ class Recipe:
 
 
 def recipe_key(base: Base, recipe: Recipe) -> str:
-    """Equal inputs have equal keys, and whatever changes the image changes the key."""
-    return _digest({"format": _FORMAT, "base": dataclasses.asdict(base), "recipe": dataclasses.asdict(recipe)})
+    """Equal inputs have equal keys, and whatever changes the image changes the key; its service does not."""
+    content = {name: value for name, value in dataclasses.asdict(recipe).items() if name != "service"}
+    return _digest({"format": _FORMAT, "base": dataclasses.asdict(base), "recipe": content})
 
 
 def archive_name(recipe: Recipe, key: str) -> str:
@@ -98,7 +99,7 @@ def image_config(recipe: Recipe, key: str, architecture: str, layers: list[str])
         "created": "2023-11-14T22:13:20Z",
         "config": config,
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{layer}" for layer in layers]},
-        "history": [{"created_by": "plumbline.rag base"}, {"created_by": f"plumbline.rag {recipe.service}"}],
+        "history": [{"created_by": "plumbline.rag base"}, {"created_by": f"plumbline.rag {recipe.ref}"}],
     }
 
 

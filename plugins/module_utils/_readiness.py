@@ -13,6 +13,7 @@ from typing import Any
 # So many restarts, and one more under way, is a container that cannot start.
 RESTARTS = 3
 LOG_LINES = 40
+CONFLICT = 409
 
 
 class NotReady(Exception):
@@ -59,9 +60,16 @@ def _probe(api: Any, inspected: Mapping[str, Any]) -> bool:
     if not inspected["State"].get("Running"):
         return False
     kind, *command = inspected["Config"]["Healthcheck"]["Test"]
-    identifier = api.exec_create(inspected["Id"], command if kind == "CMD" else ["/bin/sh", "-c", *command])["Id"]
-    api.exec_start(identifier)
-    return bool(api.exec_inspect(identifier)["ExitCode"] == 0)
+    try:
+        command = command if kind == "CMD" else ["/bin/sh", "-c", *command]
+        identifier = api.exec_create(inspected["Id"], command)["Id"]
+        api.exec_start(identifier)
+        return bool(api.exec_inspect(identifier)["ExitCode"] == 0)
+    except Exception as error:
+        # a conflict: it has ended since it was inspected
+        if getattr(error, "status_code", None) != CONFLICT:
+            raise
+        return False
 
 
 def log_end(api: Any, name: str, secrets: Iterable[str]) -> str:

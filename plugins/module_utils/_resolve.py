@@ -167,14 +167,8 @@ class _Resolver:
                 return {"service": service, "ref": "", "recipe": recipe, "version": version}
             return {"service": service, "ref": pinned[found]["ref"], "recipe": recipe, "version": found}
         template = versions[name]["image"]
-        prefix = spec["rag_image_registry_prefix"]
         reference = f"{template['repository']}:{template['tag'].format(version=version, suffix=suffix)}"
-        return {
-            "service": service,
-            "ref": f"{prefix.rstrip('/')}/{reference}" if prefix else reference,
-            "recipe": recipe,
-            "version": version,
-        }
+        return {"service": service, "ref": reference, "recipe": recipe, "version": version}
 
     def base(self, service: str, host: str, role: str, memory: str) -> dict[str, Any]:
         """What every container of the stack has."""
@@ -351,6 +345,7 @@ class _Resolver:
                 "model": choice.embedder.id,
                 "served_name": choice.embedder.id,
                 "dimensions": choice.dimensions,
+                "reduced_dimensions": choice.dimensions if choice.dimensions != choice.embedder.dimensions else None,
                 "normalized": choice.embedder.normalized,
                 "kind": choice.embedder.kind,
                 "max_input_tokens": choice.embedder.max_tokens,
@@ -361,7 +356,10 @@ class _Resolver:
                 "base_url": next(iter(self.embed_base_urls(host)), ""),
                 "api_key_secret": "embedder_api_key",
                 "container": container("embedder"),
-                "fixtures": [dict(fixture) for fixture in choice.embedder.fixtures],
+                # reference values hold for vectors of the full length
+                "fixtures": [dict(f) for f in choice.embedder.fixtures]
+                if choice.dimensions == choice.embedder.dimensions
+                else [],
                 "tolerance": tolerance,
             },
             "reranker": None

@@ -171,7 +171,7 @@ VARIABLES: dict[str, Variable] = {
 }
 
 # Facts and play variables of the collection itself, which stand beside the operator's variables in hostvars.
-INTERNAL = frozenset({"rag_plans", "rag_plan", "rag_secrets", "rag_secrets_path", "rag_engine_ready"})
+INTERNAL = frozenset({"rag_plans", "rag_plan", "rag_secrets"})
 
 UNKNOWN_VARIABLE = register(
     "PL101",

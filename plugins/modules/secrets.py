@@ -24,6 +24,7 @@ attributes:
 EXAMPLES = r"""
 - name: Get the secrets of this host's installation
   plumbline.rag.secrets:
+  register: kept
   no_log: true
 """
 
@@ -39,17 +40,8 @@ created:
   type: list
   elements: str
   sample: [postgres_password]
-ansible_facts:
-  description: The secrets.
+secrets:
+  description: Secret values by name. Register the result; it is no fact, so that no fact cache keeps it.
   returned: always
   type: dict
-  contains:
-    rag_secrets:
-      description: Secret values by name.
-      returned: always
-      type: dict
-    rag_secrets_path:
-      description: Where generated secrets are kept.
-      returned: always
-      type: str
 """

@@ -43,6 +43,11 @@ options:
     description: Acknowledged findings, id to reason, as in C(rag_accept).
     type: dict
     default: {}
+  planned:
+    description: Findings of the plan, which the report repeats; those that stop a run never come here.
+    type: list
+    elements: dict
+    default: []
 attributes:
   action:
     description: The requests are made on the host, the report is written on the controller.
@@ -63,38 +68,39 @@ EXAMPLES = r"""
     network: "{{ rag_plan.network }}"
     installation: "{{ rag_plan.installation }}"
     accept: "{{ rag_accept | default({}) }}"
+    planned: "{{ rag_plan.findings }}"
 """
 
 RETURN = r"""
 findings:
   description: What is wrong, in which hop, and what to do.
-  returned: always
+  returned: success
   type: list
   elements: dict
 measurements:
   description: The measured values of each check, by its name.
-  returned: always
+  returned: success
   type: dict
 versions:
   description: The versions that the running services report.
-  returned: always
+  returned: success
   type: dict
 checks:
   description: Name, hop, state, duration and findings of each check.
-  returned: always
+  returned: success
   type: list
   elements: dict
 hops:
   description: The state of each hop.
-  returned: always
+  returned: success
   type: dict
 requests:
   description: How many requests were made.
-  returned: always
+  returned: success
   type: int
 duration:
   description: Seconds that the checks took.
-  returned: always
+  returned: success
   type: float
 reports:
   description: The files that were written on the controller.
@@ -127,6 +133,7 @@ def main() -> None:
             "installation": {"type": "str", "default": "default"},
             "report_dir": {"type": "str"},
             "accept": {"type": "dict", "default": {}},
+            "planned": {"type": "list", "elements": "dict", "default": []},
         },
     )
     for library, error in _LIBRARIES:

@@ -69,7 +69,9 @@ class Context:
     @property
     def engine(self) -> Embeddings:
         plan = self.plan["embedder"]
-        return Embeddings(self.http, plan["base_url"], plan["served_name"], self.secret(plan.get("api_key_secret")))
+        key = self.secret(plan.get("api_key_secret"))
+        # the proxy asks for a reduced dimension on Open WebUI's behalf; at the engine it has to be asked for here
+        return Embeddings(self.http, plan["base_url"], plan["served_name"], key, plan.get("reduced_dimensions"))
 
     @property
     def proxy(self) -> Embeddings:

@@ -422,6 +422,15 @@ NO_PGVECTOR = register(
 
 # The verification itself
 
+UNREACHABLE = register(
+    "PL497",
+    ERROR,
+    "A service cannot be reached",
+    "What depends on it does not work, and was not checked.",
+    "Look at the state and the log of its container on its host, or check the URL of an external service; then run "
+    "site.yml again.",
+    acknowledgeable=False,
+)
 BUDGET = register(
     "PL498",
     ERROR,

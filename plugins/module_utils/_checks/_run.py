@@ -24,7 +24,7 @@ from ansible_collections.plumbline.rag.plugins.module_utils._checks import (
     versions,
 )
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, Finding
-from ansible_collections.plumbline.rag.plugins.module_utils._http import BudgetExceeded, Http, ServiceError
+from ansible_collections.plumbline.rag.plugins.module_utils._http import BudgetExceeded, Http, ServiceError, Unreachable
 from ansible_collections.plumbline.rag.plugins.module_utils._open_webui import OpenWebUI, SignInError
 from ansible_collections.plumbline.rag.plugins.module_utils._pgvector import Pgvector
 
@@ -125,6 +125,8 @@ async def _run(
         outcome = _context.Outcome(skipped=[str(error)])
     except BudgetExceeded as error:
         outcome = _context.Outcome([_faults.BUDGET.finding(f"{probe.name}: {error}.", hop=probe.hop)])
+    except Unreachable as error:
+        outcome = _context.Outcome([_faults.UNREACHABLE.finding(f"{error}.", hop=probe.hop)])
     except ServiceError as error:
         outcome = _context.Outcome([_faults.NOT_RUN.finding(f"{probe.name}: {error}", hop=probe.hop)])
     except Exception as error:
@@ -198,8 +200,8 @@ def _unique(findings: Sequence[Finding]) -> list[Finding]:
 
 async def verify(plan: Mapping[str, Any], secrets: Mapping[str, str], network: str) -> dict[str, Any]:
     """Make the clients of a plan and run its checks."""
-    containers = await asyncio.to_thread(_containers, plan)
-    resolve = _docker.addresses(containers, network)
+    containers, neighbours = await asyncio.to_thread(_containers, plan, network)
+    resolve = _docker.addresses({**neighbours, **containers}, network)
     async with Http(secrets=secrets.values(), resolve=resolve, budget=BUDGET) as http:
         webui = plan["open_webui"]
         password = secrets.get(webui["admin_password_secret"], "")
@@ -208,10 +210,16 @@ async def verify(plan: Mapping[str, Any], secrets: Mapping[str, str], network: s
         return await run(context)
 
 
-def _containers(plan: Mapping[str, Any]) -> dict[str, _docker.Container]:
+def _containers(
+    plan: Mapping[str, Any], network: str
+) -> tuple[dict[str, _docker.Container], dict[str, _docker.Container]]:
+    """The plan's containers on this host, and others on the same network, whose names its URLs may use."""
     services = [service for service in plan.values() if isinstance(service, Mapping)]
     names = [str(service["container"]) for service in services if service.get("container")]
-    return _docker.Docker().containers(names) if names else {}
+    if not names:
+        return {}, {}
+    engine = _docker.Docker()
+    return engine.containers(names), engine.containers([name for name in engine.names_on(network) if name not in names])
 
 
 def _store(plan: Mapping[str, Any], secrets: Mapping[str, str], resolve: Mapping[str, str]) -> Pgvector | None:

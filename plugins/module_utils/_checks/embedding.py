@@ -13,7 +13,7 @@ from ansible_collections.plumbline.rag.plugins.module_utils import _engines, _ve
 from ansible_collections.plumbline.rag.plugins.module_utils._checks import _context, _faults, _probes
 from ansible_collections.plumbline.rag.plugins.module_utils._engines import Embeddings
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import Finding
-from ansible_collections.plumbline.rag.plugins.module_utils._http import ServiceError
+from ansible_collections.plumbline.rag.plugins.module_utils._http import ServiceError, Unreachable
 
 ROUTE_COSINE = 0.99999  # the same server behind both routes
 BATCH_COSINE = 0.999  # the same text, padded to another length
@@ -44,7 +44,7 @@ async def proxy(context: _context.Context, before: _context.Before) -> _context.
     """The same requests through the proxy, and the same vectors."""
     client = context.proxy
     own = before["embedding at the engine"]
-    if own.has(_faults.EMBEDDING_FAILED, _faults.COUNT, _faults.INVALID_VECTOR):
+    if "table" not in own.data:
         return _context.Outcome(skipped=["the engine itself gives no usable vectors"])
     outcome = await _hop(client, context.plan["embedder"], _context.PROXY)
     # What is wrong at the engine arrives here as well; it is named where it is made.
@@ -93,12 +93,14 @@ async def _hop(client: Embeddings, plan: Mapping[str, Any], hop: str) -> _contex
         batch: list[list[float]] = []
         for start in range(0, len(texts), size):
             part = texts[start : start + size]
-            reply = await client.post({"input": part, "model": client.model})
+            reply = await client.post(client.body(part))
             rows = _engines.vectors(reply)
             outcome.findings += _count(rows, part, client, hop)
             outcome.findings += _positions(_engines.positions(reply), client, hop)
             batch += rows
             outcome.measurements["seconds"] = round(outcome.measurements.get("seconds", 0.0) + reply.seconds, 4)
+    except Unreachable:
+        raise
     except ServiceError as error:
         outcome.findings.append(_faults.EMBEDDING_FAILED.finding(str(error), variable="rag_embedder", hop=hop))
         return outcome
@@ -190,7 +192,7 @@ def _batch(
 
 
 async def _base64(client: Embeddings, text: str, plain: Sequence[float], hop: str) -> list[Finding]:
-    reply = await client.post({"input": [text], "model": client.model, "encoding_format": "base64"})
+    reply = await client.post(client.body([text], encoding_format="base64"))
     if 400 <= reply.status < 500:
         return []
     packed = _engines.vectors(reply)[0]
@@ -212,7 +214,7 @@ async def _model_name(client: Embeddings, plan: Mapping[str, Any], hop: str) -> 
 
 
 async def _null_format(client: Embeddings) -> list[Finding]:
-    reply = await client.post({"input": ["plumb"], "model": client.model, "encoding_format": None})
+    reply = await client.post(client.body(["plumb"], encoding_format=None))
     if 400 <= reply.status < 500:
         return []
     try:

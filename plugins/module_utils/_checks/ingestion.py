@@ -33,7 +33,10 @@ class _Stop(Exception):
 async def ingestion(context: _context.Context, before: _context.Before) -> _context.Outcome:
     """Upload our passages, ask our questions, read the stored vectors, and remove everything again."""
     embedding = [outcome for name, outcome in before.items() if name.startswith("embedding")]
-    if any(outcome.has(_faults.EMBEDDING_FAILED, _faults.INVALID_VECTOR, _faults.COUNT) for outcome in embedding):
+    if any(
+        "dimension" not in one.measurements or one.has(_faults.EMBEDDING_FAILED, _faults.COUNT, _faults.INVALID_VECTOR)
+        for one in embedding
+    ):
         return _context.Outcome(skipped=["no embedding can be made, so no file can be processed"])
     await context.open_webui.sign_in()
     walk = _Walk(context, before)

@@ -13,7 +13,7 @@ from ansible_collections.plumbline.rag.plugins.module_utils import _vectors
 from ansible_collections.plumbline.rag.plugins.module_utils._checks import _context, _faults, _probes
 from ansible_collections.plumbline.rag.plugins.module_utils._engines import Reranker, ShapeError
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import Finding
-from ansible_collections.plumbline.rag.plugins.module_utils._http import ServiceError
+from ansible_collections.plumbline.rag.plugins.module_utils._http import ServiceError, Unreachable
 
 SAME_SCORE = 1e-3
 FLAT = 1e-6
@@ -73,6 +73,8 @@ async def _asked(client: Reranker, hop: str, plan: Mapping[str, Any]) -> _contex
     try:
         reply = await client.post(query, documents)
         results = client.results(reply)
+    except Unreachable:
+        raise
     except ShapeError as error:
         where = {"variable": "rag_reranker_url", "hop": hop}
         remedy = _PROXY_SHAPE if hop == _context.PROXY else None

@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.plumbline.rag.plugins.module_utils._checks import _context, _faults
 from ansible_collections.plumbline.rag.plugins.module_utils._engines import Embeddings
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import WARNING, Finding
-from ansible_collections.plumbline.rag.plugins.module_utils._http import MASK, Reply
+from ansible_collections.plumbline.rag.plugins.module_utils._http import MASK, ServiceError
 from ansible_collections.plumbline.rag.plugins.module_utils._open_webui import SignInError
 from ansible_collections.plumbline.rag.plugins.module_utils._settings import Difference, differences
 
@@ -113,8 +113,13 @@ async def access(context: _context.Context, _before: _context.Before) -> _contex
     if context.plan.get("reranker") and context.reranker.key:
         request = context.reranker.post("plumb", ["plumb"], key=False)
         attempts.append((_context.RERANKER, "rag_reranker_api_key", request))
-    replies: list[Reply] = list(await asyncio.gather(*(request for _hop, _variable, request in attempts)))
+    replies = await asyncio.gather(*(request for _hop, _variable, request in attempts), return_exceptions=True)
     for (hop, variable, _request), reply in zip(attempts, replies):
+        if isinstance(reply, ServiceError):  # the check of this hop names it
+            outcome.skipped.append(f"{hop}: {reply}")
+            continue
+        if isinstance(reply, BaseException):
+            raise reply
         outcome.measurements[hop] = reply.status
         if reply.ok and "json" in reply.content_type:
             message = f"{reply.resource} answered {reply.status} without a key; it should refuse."

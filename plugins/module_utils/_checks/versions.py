@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.plumbline.rag.plugins.module_utils import _engines, _litellm, _versions
 from ansible_collections.plumbline.rag.plugins.module_utils._checks import _context, _faults
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import Finding
-from ansible_collections.plumbline.rag.plugins.module_utils._http import ServiceError
+from ansible_collections.plumbline.rag.plugins.module_utils._http import ServiceError, Unreachable
 
 
 async def open_webui(context: _context.Context, _before: _context.Before) -> _context.Outcome:
@@ -26,6 +26,8 @@ async def proxy(context: _context.Context, _before: _context.Before) -> _context
     plan = context.plan["proxy"]
     try:
         running = await _litellm.version(context.http, plan["base_url"], context.secret(plan.get("api_key_secret")))
+    except Unreachable:
+        raise
     except ServiceError as error:
         return _context.Outcome([_faults.VERSION_UNKNOWN.finding(str(error), hop=_context.PROXY)])
     return _compared("litellm", "LiteLLM", running, plan, "rag_litellm_version", _context.PROXY)

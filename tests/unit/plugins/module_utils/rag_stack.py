@@ -157,6 +157,7 @@ class Stack:
         self.embed: Callable[[str, list[str]], Rows] = lambda _hop, texts: [toy(text) for text in texts]
         self.embedding_answer: Callable[[str, dict[str, Any], dict[str, Any]], Any] = lambda _hop, _body, answer: answer
         self.rerank_answer: Callable[[str, dict[str, Any]], Any] = lambda _hop, answer: answer
+        self.dead: set[str] = set()  # hosts that nothing answers at
         self.open_hops: set[str] = set()  # answer without a key
         self.replies: dict[tuple[str, str], httpx.Response] = {}  # (method, end of the path) -> answer
         self.any_model = False
@@ -169,7 +170,7 @@ class Stack:
         self.noted_model = MODEL
         self.process_error: str | None = None
         self.search_order: Callable[[list[Any]], list[Any]] = lambda hits: hits
-        self.chat_scores: Callable[[list[float]], list[float | None]] = lambda scores: list(scores)
+        self.chat_scores: Callable[[list[float]], list[float | None]] = list
         embedding, retrieval = copy.deepcopy(SETTINGS["embedding"]), copy.deepcopy(SETTINGS["retrieval"])
         embedding["openai_config"]["key"] = SECRETS["litellm_master_key"]
         retrieval["RAG_EXTERNAL_RERANKER_API_KEY"] = SECRETS["litellm_master_key"]
@@ -212,6 +213,8 @@ class Stack:
 
     def answer(self, request: httpx.Request) -> httpx.Response:
         """One request to whichever service the host names."""
+        if request.url.host in self.dead:
+            raise httpx.ConnectError("connection refused")
         path, key = request.url.path, request.headers.get("authorization", "").removeprefix("Bearer ")
         is_json = "json" in request.headers.get("content-type", "")
         body = json.loads(request.content) if is_json else request.content

@@ -48,15 +48,15 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("error", "attempts", "text"),
     [
-        (httpx.ConnectError("refused"), 3, "could not be reached: refused"),
-        (httpx.ConnectTimeout(""), 3, "could not be reached: ConnectTimeout"),
-        (httpx.ReadTimeout("slow"), 1, "did not answer in time: slow"),
-        (httpx.RemoteProtocolError("closed"), 1, "failed: closed"),
+        (httpx.ConnectError("refused"), 3, "^http://svc:1 cannot be reached: refused"),
+        (httpx.ConnectTimeout(""), 3, "^http://svc:1 cannot be reached: ConnectTimeout"),
+        (httpx.ReadTimeout("slow"), 1, "^GET http://svc:1/path did not answer in time: slow"),
+        (httpx.RemoteProtocolError("closed"), 1, "^GET http://svc:1/path failed: closed"),
     ],
 )
 def test_only_connections_are_tried_again(error: Exception, attempts: int, text: str) -> None:
     answer, seen = fail(error)
-    with pytest.raises(_http.ServiceError, match=f"GET http://svc:1/path {text}"):
+    with pytest.raises(_http.ServiceError, match=text):
         get(answer)
     assert len(seen) == attempts
 

@@ -57,7 +57,7 @@ def test_the_layer_depends_on_content_alone(archive, tmp_path):
 
 
 def test_every_user_can_read_the_layer_and_none_but_the_owner_can_write(archive, tmp_path):
-    path, _ = archive("one.tar")
+    path = archive("one.tar")[0]
     with tarfile.open(path) as outer, tarfile.open(fileobj=outer.extractfile("app/layer.tar")) as layer:
         modes = {member.name: member.mode for member in layer}
     assert modes["./opt/app/a"] == 0o755

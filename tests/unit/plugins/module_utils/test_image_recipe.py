@@ -39,6 +39,10 @@ def test_equal_inputs_have_an_equal_key():
     )
 
 
+def test_services_that_share_an_image_share_its_key():
+    assert recipe_key(BASE, Recipe.of({**DATA, "service": "other"})) == recipe_key(BASE, RECIPE)
+
+
 def test_options_that_were_not_given_do_not_change_the_key():
     given = {
         **DATA,

@@ -82,6 +82,28 @@ def test_in_vain(look: dict[str, Any], text: str) -> None:
         _readiness.wait(Api([look]), "web", 0, pause=0)
 
 
+class Refusal(Exception):
+    """What the Docker client raises for an answer that is an error."""
+
+    def __init__(self, status_code: int) -> None:
+        super().__init__(str(status_code))
+        self.status_code = status_code
+
+
+@pytest.mark.parametrize(("status", "raised"), [(409, _readiness.NotReady), (500, Refusal)])
+def test_a_container_that_ends_while_it_is_probed(
+    status: int, raised: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api = Api([inspected("running"), inspected("restarting", restarts=3, code=1)])
+
+    def refuse(container: str, command: list[str]) -> dict[str, str]:
+        raise Refusal(status)
+
+    monkeypatch.setattr(api, "exec_create", refuse)
+    with pytest.raises(raised):
+        _readiness.wait(api, "web", 5, pause=0)
+
+
 def test_the_log_is_masked() -> None:
     log = _readiness.log_end(Api([]), "web", ["", "s3cr/et", "s3cr"])
     assert log == "a line\nthe password is ******** or ********"

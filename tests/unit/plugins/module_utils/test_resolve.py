@@ -121,6 +121,21 @@ def test_a_newline_in_a_prefix_stays_a_newline():
     assert prefix.endswith("answer the query\nQuery:")
 
 
+def test_reference_values_are_expected_of_full_vectors_only():
+    qwen = {"rag_embedder": "Qwen/Qwen3-Embedding-0.6B", "rag_embedder_engine": "vllm"}
+    full, _findings = resolve(qwen)
+    reduced, _findings = resolve({**qwen, "rag_embedder_dimensions": 256})
+    assert [f["name"] for f in full["verify"]["embedder"]["fixtures"]] == [
+        "capital_gravity",
+        "planets",
+        "deep_learning",
+    ]
+    assert reduced["verify"]["embedder"]["fixtures"] == []
+    assert full["verify"]["embedder"]["reduced_dimensions"] is None
+    assert reduced["verify"]["embedder"]["reduced_dimensions"] == 256
+    assert reduced["hosts"]["h1"]["open_webui"]["env"]["PGVECTOR_INITIALIZE_MAX_VECTOR_LENGTH"] == "256"
+
+
 def test_without_a_proxy_open_webui_reaches_the_engines():
     plan, _findings = resolve({"rag_proxy": "none"})
     webui = plan["hosts"]["h1"]["open_webui"]
@@ -213,7 +228,7 @@ def test_pinned_versions_and_other_sources_are_fine(changes):
     [
         ({}, "ghcr.io/open-webui/open-webui:v0.12.4-slim"),
         ({"rag_open_webui_variant": "full"}, "ghcr.io/open-webui/open-webui:v0.12.4"),
-        ({"rag_image_registry_prefix": "mirror.example/"}, "mirror.example/ghcr.io/open-webui/open-webui:v0.12.4-slim"),
+        ({"rag_image_registry_prefix": "mirror.example"}, "ghcr.io/open-webui/open-webui:v0.12.4-slim"),
     ],
 )
 def test_image_references(variables, reference):

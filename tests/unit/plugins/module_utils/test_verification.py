@@ -296,6 +296,10 @@ FAULTS: dict[str, tuple[set[Finding], Change]] = {
     "files stay": ({("PL461", WEBUI)}, assign(replies={("DELETE", "/delete"): error(500, "broken")})),
     "chunks stay": ({("PL461", STORE)}, keep_chunks),
     "store unreachable": ({("PL471", STORE)}, assign(store__error="PostgreSQL at rag-postgres:5432: refused")),
+    "engine is down": ({("PL497", ENGINE)}, assign(dead={"rag-embedder"})),
+    "proxy is down": ({("PL497", PROXY)}, assign(dead={"rag-litellm"})),
+    "reranker is down": ({("PL497", RERANKER)}, assign(dead={"rag-reranker"})),
+    "Open WebUI is down": ({("PL497", WEBUI)}, assign(dead={"rag-open-webui"})),
     "no vector extension": (
         {("PL472", STORE)},
         lambda s: setattr(s.store, "description", dataclasses.replace(s.store.description, pgvector=None)),
@@ -348,7 +352,9 @@ def test_null_encoding_format() -> None:
 
 @pytest.mark.rule("PL498", fires=True)
 def test_budget() -> None:
-    assert ("PL498", "open_webui") in found(Stack().run(budget=25))
+    stack = Stack()
+    assert "PL498" in {rule_id for rule_id, _hop in found(stack.run(budget=45))}
+    assert (stack.files, stack.knowledge) == ({}, {})  # cleaning is not bounded
 
 
 @pytest.mark.rule("PL499", fires=True)
@@ -362,6 +368,14 @@ def test_a_broken_check_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (finding["id"], finding["where"]["hop"]) == ("PL499", "engine")
     assert "engine information: KeyError" in finding["message"]
     assert "canary" not in finding["message"]
+
+
+@pytest.mark.parametrize("host", ["rag-embedder", "rag-litellm", "rag-reranker", "rag-open-webui"])
+def test_a_dead_service_is_named_once(host: str) -> None:
+    stack = Stack()
+    stack.dead = {host}
+    (finding,) = stack.run()["findings"]
+    assert f"http://{host}:" in finding["message"]
 
 
 def test_ui_owner_gets_a_warning() -> None:
