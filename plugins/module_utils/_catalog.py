@@ -70,7 +70,8 @@ class Reranker:
 
 @dataclasses.dataclass(frozen=True)
 class Catalog:
-    """All entries, by id; ``images`` are the build recipes by name and version, ``texts`` the sets that fixtures name."""
+    """All entries, by id; ``images`` are the build recipes by name and version, ``texts`` the sets that fixtures name,
+    ``templates`` the chat templates that entries name."""
 
     embedders: Mapping[str, Embedder]
     rerankers: Mapping[str, Reranker]
@@ -78,6 +79,7 @@ class Catalog:
     versions: Mapping[str, Mapping[str, Any]]
     images: Mapping[str, Any]
     texts: Mapping[str, Any]
+    templates: Mapping[str, str]
 
 
 def _field(entry: Mapping[str, Any], name: str, kind: type | tuple[type, ...]) -> Any:
@@ -187,5 +189,6 @@ def parse(documents: Mapping[str, Any], base: Catalog | None = None, folder: str
         versions=base.versions if base else documents.get("versions", {}),
         images=base.images if base else documents.get("images", {}),
         texts=texts,
+        templates=base.templates if base else documents.get("templates", {}),
     )
     return catalog, findings

@@ -209,6 +209,7 @@ class _Resolver:
             "max_batch": limit,
             "max_tokens": entry.max_tokens,
             "args": [*args, *spec.host_values[host][f"rag_{service}_extra_args"]],
+            "chat_template": self.catalog.templates.get(support.get("chat_template", "")),
             "gpus": spec.host_values[host][f"rag_{service}_gpus"],
             "api_key_secret": f"{service}_api_key",
         }

@@ -207,11 +207,9 @@ def no_template(subject: Subject) -> Iterator[Finding]:
     for service in subject.services():
         name = service.entry.engines.get(service.name, {}).get("chat_template")
         given = any(flag == "--chat-template" for _host, flag, _value in subject.flags(service.kind))
-        if name and not service.hosted and not given:
+        if name and name not in subject.catalog.templates and not service.hosted and not given:
             variable = f"rag_{service.kind}_extra_args"
-            message = (
-                f"{service.entry.id} needs the chat template {name} on {service.name}, and no --chat-template is given."
-            )
+            message = f"{service.entry.id} needs the chat template {name} on {service.name}, which is not in the catalog, and no --chat-template is given."
             yield NO_TEMPLATE.finding(message, variable=variable)
 
 
