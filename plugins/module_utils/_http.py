@@ -122,9 +122,14 @@ class Http:
         self._resolve = dict(resolve or {})
         self._retries = connect_retries
         self._slots = asyncio.Semaphore(concurrency)
-        # The services are internal: a proxy from the environment must not see them.
+        # The services are internal: a proxy from the environment must not see them. As with Open WebUI, each request has a
+        # connection of its own: a kept one may be closed by the server in the moment in which it is used again.
         self._client = httpx.AsyncClient(
-            timeout=httpx.Timeout(timeout, connect=5.0), transport=transport, trust_env=False, follow_redirects=False
+            timeout=httpx.Timeout(timeout, connect=5.0),
+            limits=httpx.Limits(max_keepalive_connections=0),
+            transport=transport,
+            trust_env=False,
+            follow_redirects=False,
         )
 
     async def __aenter__(self) -> Http:

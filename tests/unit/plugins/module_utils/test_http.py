@@ -155,3 +155,24 @@ def test_concurrency_is_limited() -> None:
 
     asyncio.run(ask())
     assert most == 3
+
+
+def test_each_request_has_a_connection_of_its_own() -> None:
+    connections: list[int] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(0)
+        while await reader.readuntil(b"\r\n\r\n"):
+            connections[-1] += 1
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}")
+            await writer.drain()
+
+    async def ask() -> None:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        async with server, _http.Http(secrets=[]) as http:
+            for _number in range(3):
+                await http.request("GET", f"http://127.0.0.1:{port}/")
+
+    asyncio.run(ask())
+    assert connections == [1, 1, 1]
