@@ -39,9 +39,12 @@ class EvalSet:
         chosen = (q for q in self.questions if not q.language or q.language in languages)
         return EvalSet(tuple(chosen), self.passages)
 
-    def first(self, count: int) -> EvalSet:
-        """The first questions, with every passage."""
-        return EvalSet(self.questions[:count], self.passages)
+    def first(self, questions: int, passages: int) -> EvalSet:
+        """The first questions, with the passages that answer them and the first others up to a number."""
+        asked = self.questions[:questions]
+        answers = [name for question in asked for name in question.answers]
+        kept = set(list(dict.fromkeys([*answers, *self.passages]))[:passages]).union(answers)
+        return EvalSet(asked, {name: text for name, text in self.passages.items() if name in kept})
 
 
 def parse(document: Any) -> EvalSet:

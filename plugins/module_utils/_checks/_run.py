@@ -37,6 +37,7 @@ from ansible_collections.plumbline.rag.plugins.module_utils._pgvector import Pgv
 BUDGETS = {"quick": 100, "standard": 200, "deep": 1000}
 DEPTHS = tuple(BUDGETS)
 _DEFAULT_DEPTH = "standard"
+_AT_ONCE = "again and at once through the proxy"
 _RELEVANCE = "reranking against no reranking"
 _PASSED, _FAILED, _WARNED, _SKIPPED = "passed", "failed", "warned", "skipped"
 
@@ -54,7 +55,7 @@ class Probe:
 
 def probes(plan: Mapping[str, Any]) -> list[Probe]:
     """The checks that this plan asks for, in an order in which every check follows what it builds on."""
-    information = "engine information"
+    information, again = "engine information", "embedding again and at once"
     engine, proxy, store = "embedding at the engine", "embedding through the proxy", "vector store"
     reranker, route = "reranking at the reranker", "reranking as Open WebUI asks"
     most = "reranking the most candidates"
@@ -68,7 +69,7 @@ def probes(plan: Mapping[str, Any]) -> list[Probe]:
         Probe("access without a key", _context.ENGINE, settings.access),
         Probe(engine, _context.ENGINE, embedding.engine),
         Probe("reference vectors", _context.ENGINE, embedding.reference, (engine,)),
-        Probe("embedding again and at once", _context.ENGINE, stability.engine, (engine,), "standard"),
+        Probe(again, _context.ENGINE, stability.engine, (engine,), "standard"),
         Probe("lengths of texts", _context.ENGINE, length.engine, (engine, information), "standard"),
         Probe("logs", _context.OPEN_WEBUI, logs.logs),
     ]
@@ -77,6 +78,7 @@ def probes(plan: Mapping[str, Any]) -> list[Probe]:
         found.append(Probe("version of the proxy", _context.PROXY, versions.proxy))
         found.append(Probe(proxy, _context.PROXY, embedding.proxy, (engine,)))
         before.append(proxy)
+        found.append(Probe(_AT_ONCE, _context.PROXY, stability.proxy, (proxy, again), "standard"))
     if plan.get("reranker"):
         found.append(Probe(reranker, _context.RERANKER, rerank.reranker))
         before.append(reranker)

@@ -18,6 +18,7 @@ _MARGIN = 0.02
 _FEWEST = 3
 # A question is one request, and a candidate is work for the reranker.
 _QUESTIONS = {"standard": 20, "deep": 500}
+_PASSAGES = {"standard": 160, "deep": 5000}
 _CANDIDATES = {"standard": 10, "deep": 20}
 _DEFAULT_BATCH = 32
 _ALL = "all"
@@ -35,7 +36,7 @@ async def relevance(context: _context.Context, before: _context.Before) -> _cont
     depth = context.plan.get("depth", "standard")
     limit = _QUESTIONS[depth]
     suited = context.evaluation.only(embedder.get("languages")).only(reranker.get("languages"))
-    asked = suited.first(limit)
+    asked = suited.first(limit, _PASSAGES[depth])
     questions = asked.questions
     if len(questions) < _FEWEST:
         return _context.Outcome(skipped=["the set has too few questions in the languages of the models"])
@@ -43,6 +44,9 @@ async def relevance(context: _context.Context, before: _context.Before) -> _cont
     possible = len(suited.questions)
     if possible > limit:
         outcome.skipped.append(f"{possible - limit} of {possible} questions: rag_verify_depth: deep asks all")
+    if len(asked.passages) < len(suited.passages):
+        reason = f"{len(suited.passages) - len(asked.passages)} of {len(suited.passages)} passages are left out"
+        outcome.skipped.append(f"{reason}: a set is meant to be smaller, or rag_verify_depth: deep")
     plain = await _by_cosine(context.engine, embedder, asked, _CANDIDATES[depth])
     orders = await _reranked(context, asked, plain)
     without, with_ = _evaluation.quality(plain, questions), _evaluation.quality(orders, questions)

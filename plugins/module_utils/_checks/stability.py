@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _engines, _vectors
 from ansible_collections.plumbline.rag.plugins.module_utils._checks import _context, _faults, _probes
@@ -19,16 +18,42 @@ from ansible_collections.plumbline.rag.plugins.module_utils._http import Reply
 REPEATS = 20
 # Of different length, so that a server that pads has something to pad.
 _TEXTS = (*_probes.PASSAGES, *_probes.QUESTIONS, *_probes.DISTRACTORS)
-_WHERE: dict[str, str] = {"variable": "rag_embedder_extra_args", "hop": _context.ENGINE}
+_VARIABLE = "rag_embedder_extra_args"
 
 
 async def engine(context: _context.Context, before: _context.Before) -> _context.Outcome:
     """Twenty calls one after the other, then equal and different texts at once."""
     if before["embedding at the engine"].failed:
         return _context.Outcome(skipped=["the engine's vectors are not usable"])
-    client, prefix = context.engine, context.plan["embedder"]["document_prefix"]
-    texts = [prefix + text for text in _TEXTS]
-    replies = [await client.post(client.body([texts[0]])) for _call in range(REPEATS)]
+    client, texts = context.engine, _texts(context)
+    outcome = await _repeated(client, texts[0], _context.ENGINE)
+    if not outcome.failed:
+        others = [(await client.embed([text]))[0] for text in texts[1:]]
+        outcome.data["singles"] = [outcome.data["first"], *others]
+        outcome.findings += await _burst(client, outcome.data["singles"], context, _context.ENGINE, outcome)
+    return outcome
+
+
+async def proxy(context: _context.Context, before: _context.Before) -> _context.Outcome:
+    """The same through the proxy, which may have several engines behind it, against the vectors of one."""
+    singles = before["embedding again and at once"].data.get("singles")
+    if singles is None or before["embedding again and at once"].failed:
+        return _context.Outcome(skipped=["the engine itself does not give the same vectors"])
+    if before["embedding through the proxy"].failed:
+        return _context.Outcome(skipped=["the proxy's vectors are not usable"])
+    outcome = await _repeated(context.proxy, _texts(context)[0], _context.PROXY)
+    if not outcome.failed:
+        outcome.findings += await _burst(context.proxy, singles, context, _context.PROXY, outcome)
+    return outcome
+
+
+def _texts(context: _context.Context) -> list[str]:
+    prefix = context.plan["embedder"]["document_prefix"]
+    return [prefix + text for text in _TEXTS]
+
+
+async def _repeated(client: Embeddings, text: str, hop: str) -> _context.Outcome:
+    replies = [await client.post(client.body([text])) for _call in range(REPEATS)]
     calls = [_engines.vectors(reply)[0] for reply in replies]
     seconds = sorted(reply.seconds for reply in replies)
     outcome = _context.Outcome(measurements={"latency": [round(one, 4) for one in seconds]})
@@ -39,17 +64,20 @@ async def engine(context: _context.Context, before: _context.Before) -> _context
             f"The same text has cosine {lowest:.6f} between two of {REPEATS} calls of {client.url}; "
             f"it should be at least {BATCH_COSINE}."
         )
-        outcome.findings.append(_faults.UNSTABLE.finding(message, **_WHERE))
-        return outcome
-    singles = [calls[0], *[(await client.embed([text]))[0] for text in texts[1:]]]
-    outcome.findings += await _burst(client, texts, singles, outcome.measurements)
+        outcome.findings.append(_faults.UNSTABLE.finding(message, variable=_VARIABLE, hop=hop))
+    outcome.data["first"] = calls[0]
     return outcome
 
 
 async def _burst(
-    client: Embeddings, texts: Sequence[str], singles: Sequence[Sequence[float]], measured: dict[str, Any]
+    client: Embeddings,
+    singles: Sequence[Sequence[float]],
+    context: _context.Context,
+    hop: str,
+    outcome: _context.Outcome,
 ) -> list[Finding]:
     """As many equal texts as different ones, one request each, all at once."""
+    texts = _texts(context)
     sent = [*[0] * len(texts), *range(len(texts))]
     replies: list[Reply] = list(await asyncio.gather(*(client.post(client.body([texts[i]])) for i in sent)))
     refused = [reply for reply in replies if not reply.ok]
@@ -58,15 +86,17 @@ async def _burst(
             f"{refused[0].resource} refuses {len(refused)} of {len(sent)} requests that come at once with status "
             f"{refused[0].status}: {refused[0].excerpt}"
         )
-        return [_faults.BURST.finding(message, variable="rag_embedding_concurrency", hop=_context.ENGINE)]
+        return [_faults.BURST.finding(message, variable="rag_embedding_concurrency", hop=hop)]
     vectors = [_engines.vectors(reply)[0] for reply in replies]
     cosines = [_vectors.cosine(singles[i], vector) for i, vector in zip(sent, vectors)]
     equal, different = min(cosines[: len(texts)]), min(cosines[len(texts) :])
-    measured.update(requests_at_once=len(sent), lowest_cosine_equal=equal, lowest_cosine_different=different)
+    outcome.measurements.update(
+        requests_at_once=len(sent), lowest_cosine_equal=equal, lowest_cosine_different=different
+    )
     if min(cosines) >= BATCH_COSINE:
         return []
     message = (
         f"A text has cosine {min(cosines):.6f} between alone and among {len(sent)} requests at once at {client.url}; "
         f"it should be at least {BATCH_COSINE}."
     )
-    return [_faults.CONCURRENT.finding(message, **_WHERE)]
+    return [_faults.CONCURRENT.finding(message, variable=_VARIABLE, hop=hop)]

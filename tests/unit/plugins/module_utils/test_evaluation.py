@@ -35,7 +35,9 @@ def test_shipped_set() -> None:
 def test_only() -> None:
     assert SHIPPED.only(["multilingual"]) is SHIPPED.only(None) is SHIPPED
     assert {q.language for q in SHIPPED.only(["zh", "en"]).questions} == {"zh", "en"}
-    assert len(SHIPPED.only(["en"]).first(1).questions) == 1
+    first = SHIPPED.only(["de"]).first(1, 3)
+    assert [question.language for question in first.questions] == ["de"]
+    assert list(first.passages) == ["en-curing", "en-concrete-mix", "de-reifen"]
     assert len(_evaluation.parse(SMALL).only(["en"]).questions) == 1
 
 

@@ -166,27 +166,33 @@ def proxy_model(stack: Stack) -> None:
     stack.embed = lambda hop, given: [toy(f"{text} other" if hop == "proxy" else text) for text in given]
 
 
-def now_and_then(stack: Stack) -> None:
+def now_and_then(where: str) -> Change:
     """Some of the calls for the same text reach a server with another model."""
-    calls = 0
-
-    def embed(hop: str, given: list[str]) -> Rows:
-        nonlocal calls
-        if hop == "engine" and given == [f"passage: {_probes.PASSAGES[0]}"]:
-            calls += 1
-            if 5 < calls < 15 and calls % 2:
-                return [toy("another model")]
-        return [toy(text) for text in given]
-
-    stack.embed = embed
-
-
-def at_once(change: Callable[[dict[str, Any]], Any]) -> Change:
-    """The engine's answers are changed while it has many requests."""
 
     def plant(stack: Stack) -> None:
+        calls = 0
+
+        def embed(hop: str, given: list[str]) -> Rows:
+            nonlocal calls
+            if hop == where and given == [f"passage: {_probes.PASSAGES[0]}"]:
+                calls += 1
+                if 8 < calls < 15 and calls % 2:
+                    return [toy("another model")]
+            return [toy(text) for text in given]
+
+        stack.embed = embed
+
+    return plant
+
+
+def at_once(where: str, change: Callable[[dict[str, Any]], Any]) -> Change:
+    """A hop's answers are changed while it has many requests."""
+
+    def plant(stack: Stack) -> None:
+        host = {"engine": "rag-embedder", "proxy": "rag-litellm"}[where]
+
         def answer(hop: str, _body: Any, given: dict[str, Any]) -> Any:
-            return change(given) if hop == "engine" and stack.in_flight["rag-embedder"] >= 8 else given
+            return change(given) if hop == where and stack.in_flight[host] >= 8 else given
 
         stack.embedding_answer = answer
 
@@ -328,9 +334,11 @@ FAULTS: dict[str, tuple[set[Finding], Change]] = {
     "scores as text": ({("PL448", RERANKER)}, reranked((RERANKER,), scored(str))),
     "null score": ({("PL448", PROXY)}, reranked((PROXY,), scored(lambda _score: None))),
     "proxy serves another reranker": ({("PL449", PROXY)}, reranked((PROXY,), scored(lambda score: score / 2))),
-    "now and then another model": ({("PL462", ENGINE)}, now_and_then),
-    "mixed up at once": ({("PL463", ENGINE)}, at_once(mixed_up)),
-    "refused at once": ({("PL464", ENGINE)}, at_once(lambda _given: error(429, "Model is overloaded"))),
+    "now and then another model": ({("PL462", ENGINE)}, now_and_then(ENGINE)),
+    "now and then another model at the proxy": ({("PL462", PROXY)}, now_and_then(PROXY)),
+    "mixed up at once": ({("PL463", ENGINE)}, at_once(ENGINE, mixed_up)),
+    "mixed up at once by the proxy": ({("PL463", PROXY)}, at_once(PROXY, mixed_up)),
+    "refused at once": ({("PL464", ENGINE)}, at_once(ENGINE, lambda _given: error(429, "Model is overloaded"))),
     "short engine": ({("PL465", ENGINE)}, assign(max_tokens=200)),
     "silently cut": ({("PL466", ENGINE)}, texts((ENGINE,), lambda text: " ".join(text.split()[:100]))),
     "cut past the limit": ({("PL467", ENGINE)}, assign(max_tokens=None)),
@@ -393,7 +401,7 @@ def test_healthy() -> None:
     result = stack.run(budget=_run.BUDGETS["standard"])
     assert result["findings"] == []
     assert set(result["hops"].values()) == {"passed"}
-    assert result["requests"] < 170
+    assert result["requests"] < 175
     measured = result["measurements"]["through Open WebUI"]
     assert measured["document_prefix"]["verdict"] == "right"
     assert measured["document_prefix"]["distances"]["right"] == pytest.approx(0.0, abs=1e-12)
@@ -411,6 +419,7 @@ def test_quick_says_what_it_leaves_out() -> None:
     left_out = {check["name"]: check["skipped"] for check in result["checks"] if check["state"] == "skipped"}
     assert set(left_out) == {
         "embedding again and at once",
+        "again and at once through the proxy",
         "lengths of texts",
         "reranking at the edges",
         "reranking in other languages",
