@@ -37,9 +37,9 @@ class Embeddings:
         reduced = {} if self.dimensions is None else {"dimensions": self.dimensions}
         return {"input": list(texts), "model": self.model, **reduced, **more}
 
-    async def post(self, body: dict[str, Any], *, key: bool = True) -> Reply:
+    async def post(self, body: dict[str, Any], *, key: bool = True, timeout: float | None = None) -> Reply:
         """Send a body as it is; for the requests that are meant to fail."""
-        return await self.http.request("POST", self.url, key=self.key if key else None, body=body)
+        return await self.http.request("POST", self.url, key=self.key if key else None, body=body, timeout=timeout)
 
     async def embed(self, texts: Sequence[str], encoding_format: str | None = None) -> list[list[float]]:
         """The vectors in the order of the answer, which is the order that Open WebUI stores."""

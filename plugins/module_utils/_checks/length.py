@@ -20,6 +20,8 @@ AFFORDABLE = 2048
 _SHARES = (0.25, 0.5, 0.75, 0.95)
 _PAST = 1.5
 _SAMPLE = 100
+# A CPU may need this long for the longest text; slow is not wrong.
+PATIENCE = 120.0
 # A text that was cut before its end gives the vector of another one with the same beginning.
 _CUT = 1 - 1e-7
 _WHERE: dict[str, str] = {"variable": "rag_chunk_size", "hop": _context.ENGINE}
@@ -93,7 +95,7 @@ def _words(tokens: int, measured: tuple[float, float]) -> list[str]:
 
 
 async def _point(client: Embeddings, words: Sequence[str]) -> dict[str, Any]:
-    reply = await client.post(client.body([" ".join(words)]))
+    reply = await client.post(client.body([" ".join(words)]), timeout=PATIENCE)
     point = {"words": len(words), "tokens": None, "seconds": round(reply.seconds, 4), "status": reply.status}
     if reply.ok:
         point["tokens"] = _used(reply)
@@ -115,7 +117,8 @@ async def _cut(client: Embeddings, words: Sequence[str], reach: int) -> list[Fin
     other = _probes.DISTRACTORS[1].split(" ")
     tail = [other[number % len(other)] for number in range(len(words) - len(start))]
     try:
-        rows = [(await client.embed([" ".join(text)]))[0] for text in (words, [*start, *tail])]
+        bodies = [client.body([" ".join(text)]) for text in (words, [*start, *tail])]
+        rows = [_engines.vectors(await client.post(body, timeout=PATIENCE))[0] for body in bodies]
     except ServiceError:  # the other words have more tokens
         return []
     if _vectors.cosine(*rows) < _CUT:

@@ -124,7 +124,7 @@ async def _long(
     documents, right = _probes.rerank_documents()
     words = _probes.FILLER.split(" ")
     long = " ".join(words[number % len(words)] for number in range(2 * limit))
-    reply = await client.post(_probes.QUESTIONS[0], [documents[right], long])
+    reply = await client.post(_probes.QUESTIONS[0], [documents[right], long], timeout=length.PATIENCE)
     measured["document_of_twice_the_limit"] = "scored" if reply.ok else f"refused with status {reply.status}"
     if reply.ok or not plan.get("truncates"):
         return []
