@@ -10,14 +10,17 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.plumbline.rag.plugins.module_utils import _findings, _report
+from ansible_collections.plumbline.rag.plugins.module_utils import _evaluation, _findings, _metrics, _report
 from ansible_collections.plumbline.rag.plugins.module_utils._checks import _faults
 from ansible_collections.plumbline.rag.plugins.plugin_utils import _controller
 
 _TEMPLATE = _controller.COLLECTION / "templates" / "report.html.j2"
+_EVAL_SET = _controller.COLLECTION / "catalog" / "eval" / "languages.yml"
+_LARGEST_SET = 5_000_000
 _FOR_THE_MODULE = ("verify", "secrets", "network")
 
 
@@ -37,6 +40,13 @@ class ActionModule(ActionBase):
         if unknown:
             raise AnsibleActionFail(f"verify has no option {', '.join(sorted(unknown))}")
         sent = {name: arguments[name] for name in _FOR_THE_MODULE if name in arguments}
+        shipped = _labelled(_EVAL_SET)
+        own = (sent.get("verify") or {}).get("eval_set")
+        sent.update(
+            probes=shipped,
+            evaluation=_labelled(Path(str(own)).expanduser()) if own else shipped,
+            since=_last_run(_folder(arguments)),
+        )
         answer = self._execute_module(module_name="plumbline.rag.verify", module_args=sent, task_vars=task_vars)
         if answer.get("failed"):
             result.update(answer)
@@ -79,14 +89,18 @@ class ActionModule(ActionBase):
         }
 
     def _write(self, document: dict[str, Any], arguments: dict[str, Any]) -> list[Path]:
-        folder = _controller.report_dir({"rag_report_dir": arguments.get("report_dir")}, document["installation"])
-        paths = [folder / name for name in ("verify.json", "report.html", "junit.xml")]
+        folder = _folder(arguments)
+        paths = [folder / name for name in ("verify.json", "report.html", "junit.xml", "metrics.prom")]
         _controller.write_json(paths[0], document)
         environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
         page = environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(report=_report.view(document))
         try:
             paths[1].write_text(page, encoding="utf-8")
             paths[2].write_bytes(_report.junit(document))
+            # The exporter must never read half a file.
+            draft = paths[3].with_suffix(".prom.new")
+            draft.write_text(_metrics.text(document), encoding="utf-8")
+            draft.replace(paths[3])
         except OSError as problem:
             raise AnsibleActionFail(f"{problem.filename} cannot be written: {problem.strerror}.") from problem
         return paths
@@ -103,7 +117,34 @@ class ActionModule(ActionBase):
         show(f"  report: {reports[1]}\n")
 
 
-_MEASURED = ("measurements", "versions", "checks", "hops", "requests", "budget", "duration")
+_MEASURED = ("measurements", "versions", "checks", "hops", "requests", "budget", "depth", "duration")
+
+
+def _folder(arguments: dict[str, Any]) -> Path:
+    installation = str(arguments.get("installation", "default"))
+    return _controller.report_dir({"rag_report_dir": arguments.get("report_dir")}, installation)
+
+
+def _last_run(folder: Path) -> float:
+    """When the last verification ended, in seconds since 1970; 0 when there is no report of one."""
+    try:
+        return datetime.fromisoformat(_controller.read_json(folder / "verify.json")["time"]).timestamp()
+    except (KeyError, TypeError, ValueError):
+        return 0.0
+
+
+def _labelled(path: Path) -> dict[str, Any]:
+    """A file of questions and passages, checked here, where its path means something to the operator."""
+    try:
+        if path.stat().st_size > _LARGEST_SET:
+            raise ValueError(f"it is larger than {_LARGEST_SET} bytes")
+        document: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+        _evaluation.parse(document)
+    except OSError as problem:
+        raise AnsibleActionFail(f"rag_eval_set: {path} cannot be read: {problem.strerror}.") from problem
+    except (ValueError, yaml.YAMLError) as problem:
+        raise AnsibleActionFail(f"rag_eval_set: {path}: {problem}.") from problem
+    return document
 
 
 def _acknowledged(found: list[dict[str, Any]], accept: dict[str, str]) -> list[_findings.Finding]:

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any
 
 from ansible_collections.plumbline.rag.plugins.module_utils._http import ServiceError
@@ -81,6 +83,16 @@ class Docker:
         found = {name: self.container(name) for name in names}
         return {name: container for name, container in found.items() if container is not None}
 
+    def logs(self, name: str, lines: int, since: float, until: float) -> str:
+        """The last lines that a container wrote between two times, in seconds since 1970, and not before its start."""
+        try:
+            found = self._client.containers.get(name)
+            begun = max(since, _seconds(found.attrs["State"].get("StartedAt") or ""))
+            written: bytes = found.logs(tail=lines, since=math.ceil(begun), until=int(until), stdout=True, stderr=True)
+        except docker.errors.DockerException as error:
+            raise ServiceError(f"the log of container {name} cannot be read: {error}") from None
+        return written.decode("utf-8", "replace")
+
     def names_on(self, network: str) -> list[str]:
         """The containers that are attached to a network: a hosted engine may be one of them."""
         if not network:
@@ -89,6 +101,14 @@ class Docker:
             return [found.name for found in self._client.containers.list(filters={"network": network})]
         except docker.errors.DockerException as error:
             raise ServiceError(f"the containers of network {network} cannot be listed: {error}") from None
+
+
+def _seconds(time: str) -> float:
+    """The Engine's time of day, which has nanoseconds; 0 when there is none."""
+    try:
+        return datetime.fromisoformat(time[:19]).replace(tzinfo=timezone.utc).timestamp()
+    except ValueError:
+        return 0.0
 
 
 def addresses(containers: dict[str, Container], network: str) -> dict[str, str]:

@@ -37,9 +37,9 @@ class Embeddings:
         reduced = {} if self.dimensions is None else {"dimensions": self.dimensions}
         return {"input": list(texts), "model": self.model, **reduced, **more}
 
-    async def post(self, body: dict[str, Any], *, key: bool = True) -> Reply:
+    async def post(self, body: dict[str, Any], *, key: bool = True, timeout: float | None = None) -> Reply:
         """Send a body as it is; for the requests that are meant to fail."""
-        return await self.http.request("POST", self.url, key=self.key if key else None, body=body)
+        return await self.http.request("POST", self.url, key=self.key if key else None, body=body, timeout=timeout)
 
     async def embed(self, texts: Sequence[str], encoding_format: str | None = None) -> list[list[float]]:
         """The vectors in the order of the answer, which is the order that Open WebUI stores."""
@@ -83,14 +83,16 @@ class Reranker:
     key: str | None
     dialect: str = "cohere"
 
-    async def post(self, query: str, documents: Sequence[str], *, key: bool = True) -> Reply:
+    async def post(
+        self, query: str, documents: Sequence[str], *, key: bool = True, timeout: float | None = None
+    ) -> Reply:
         """The request of Open WebUI's external reranker, byte for byte, or its TEI counterpart."""
         body: dict[str, Any]
         if self.dialect == "tei":
             body = {"query": query, "texts": list(documents)}
         else:
             body = {"model": self.model, "query": query, "documents": list(documents), "top_n": len(documents)}
-        return await self.http.request("POST", self.url, key=self.key if key else None, body=body)
+        return await self.http.request("POST", self.url, key=self.key if key else None, body=body, timeout=timeout)
 
     def results(self, reply: Reply) -> list[tuple[Any, Any]]:
         """Pairs of index and score as they came; raises ShapeError for what Open WebUI would not understand."""

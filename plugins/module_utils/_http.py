@@ -32,6 +32,10 @@ class Unreachable(ServiceError):
     """Nothing answers: no connection could be made."""
 
 
+class TimedOut(ServiceError):
+    """The request was sent, and no answer came in time."""
+
+
 class BudgetExceeded(Exception):
     """The stated number of requests is used up. Not a fault of a service, so that nobody takes it for one."""
 
@@ -111,7 +115,7 @@ class Http:
         secrets: Iterable[str] = (),
         resolve: Mapping[str, str] | None = None,
         timeout: float = 30.0,
-        concurrency: int = 8,
+        concurrency: int = 16,
         budget: int = 0,
         connect_retries: int = 2,
         transport: httpx.AsyncBaseTransport | None = None,
@@ -172,7 +176,7 @@ class Http:
                         raise Unreachable(f"{origin} cannot be reached: {self._detail(error)}") from None
                     await asyncio.sleep(0.2 * 2**attempt)
                 except httpx.TimeoutException as error:
-                    raise self._failed(resource, "did not answer in time", error) from None
+                    raise TimedOut(f"{resource} did not answer in time: {self._detail(error)}.") from None
                 except (httpx.HTTPError, httpx.InvalidURL) as error:
                     raise self._failed(resource, "failed", error) from None
         return Reply(

@@ -48,6 +48,9 @@ def view(document: Document) -> dict[str, Any]:
         "similarity": _heat_map(measurements.get("embedding at the engine", {}).get("similarity")),
         "prefixes": list(_prefixes(measurements.get("through Open WebUI", {}))),
         "rerank": _rerank(measurements),
+        "relevance": _relevance(measurements.get("reranking against no reranking", {})),
+        "lengths": _lengths(measurements.get("lengths of texts", {})),
+        "latency": _latency(measurements.get("embedding again and at once", {})),
         "checks": [_check(check) for check in document["checks"]],
         "gaps": [
             {"name": check["name"], "reason": reason} for check in document["checks"] for reason in check["skipped"]
@@ -107,6 +110,7 @@ def _verdict(findings: Sequence[Finding], document: Document) -> dict[str, Any]:
         "skipped": skipped,
         "requests": document["requests"],
         "budget": document["budget"],
+        "depth": document["depth"],
         "duration": f"{document['duration']:.1f}",
         "counts": _findings.verdict(findings),
     }
@@ -268,6 +272,87 @@ def _rerank(measurements: Mapping[str, Any]) -> dict[str, Any] | None:
         "right": f"D{measured['right'] + 1}",
         "cosine": measured["kind"] == "cosine",
         "spread": f"{measured['spread']:.4f}",
+    }
+
+
+_PLOT = (60, 620)
+
+
+def _relevance(measured: Mapping[str, Any]) -> dict[str, Any] | None:
+    """nDCG without and with the reranker, as two dots a line on an axis from 0 to 1; all questions first."""
+    rows = measured.get("rows")
+    if not rows:
+        return None
+    start, width = 120, 420
+    lines = []
+    for place, row in enumerate(rows):
+        without, with_ = row["without"]["ndcg"], row["with"]["ndcg"]
+        lines.append(
+            {
+                "name": row["name"],
+                "y": 34 + place * 26,
+                "without": round(start + width * without, 1),
+                "with": round(start + width * with_, 1),
+                "worse": with_ < without,
+                "text": f"{without:.3f} → {with_:.3f}",
+            }
+        )
+    total = rows[0]
+    return {
+        "lines": lines,
+        "height": 40 + 26 * len(lines) + 20,
+        "bottom": 26 + 26 * len(lines),
+        "axis": [{"x": start + width * share, "text": f"{share:g}"} for share in (0, 0.5, 1)],
+        "questions": measured["questions"],
+        "passages": measured["passages"],
+        "own": measured["set"] != "shipped",
+        "recall": f"{total['without']['recall']:.3f} without and {total['with']['recall']:.3f} with the reranker",
+    }
+
+
+def _lengths(measured: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Seconds against tokens, with the limit; a text that was refused has no tokens and stands by its words."""
+    points = measured.get("lengths")
+    if not points:
+        return None
+    left, right = _PLOT
+    sizes = [point["tokens"] or point["words"] for point in points]
+    most = float(max(*sizes, measured["limit"]))
+    slowest = max(point["seconds"] for point in points) or 1.0
+
+    def across(tokens: float) -> float:
+        return round(left + (right - left) * tokens / most, 1)
+
+    marks = []
+    for point, size in zip(points, sizes):
+        right_ = bool(point.get("usable"))
+        expected = right_ or bool(point.get("past"))
+        marks.append(
+            {
+                "x": across(size),
+                "y": round(150 - 120 * point["seconds"] / slowest, 1),
+                "state": "passed" if right_ else "skipped" if expected else "failed",
+                "size": size,
+                "text": f"{point['seconds'] * 1000:.0f} ms" if right_ else f"status {point['status']}",
+            }
+        )
+    return {"marks": marks, "limit": measured["limit"], "limit_x": across(measured["limit"])}
+
+
+def _latency(measured: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Every call as a line on an axis from zero, with the median."""
+    seconds = measured.get("latency")
+    if not seconds:
+        return None
+    left, right = _PLOT
+    slowest = max(seconds) or 1.0
+    middle = sorted(seconds)[len(seconds) // 2]
+    return {
+        "calls": [round(left + (right - left) * one / slowest, 1) for one in seconds],
+        "median_x": round(left + (right - left) * middle / slowest, 1),
+        "count": len(seconds),
+        "median": f"{middle * 1000:.1f} ms",
+        "slowest": f"{slowest * 1000:.1f} ms",
     }
 
 

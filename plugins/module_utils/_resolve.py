@@ -341,6 +341,8 @@ class _Resolver:
         database = self.database(host)
         return {
             "host": host,
+            "depth": spec["rag_verify_depth"],
+            "eval_set": spec["rag_eval_set"],
             "embedder": {
                 "engine": choice.embedder_engine,
                 "model": choice.embedder.id,
@@ -350,6 +352,8 @@ class _Resolver:
                 "normalized": choice.embedder.normalized,
                 "kind": choice.embedder.kind,
                 "max_input_tokens": choice.embedder.max_tokens,
+                "truncates": self.catalog.engines[choice.embedder_engine].get("truncates"),
+                "languages": list(choice.embedder.raw.get("languages", ())),
                 "max_batch": choice.embed_max_batch,
                 "batch_size": choice.batch_size,
                 "query_prefix": choice.query_prefix,
@@ -374,6 +378,9 @@ class _Resolver:
                 "container": container("reranker"),
                 "kind": reranker.kind,
                 "max_batch": choice.rerank_max_batch,
+                "max_input_tokens": reranker.max_tokens,
+                "truncates": self.catalog.engines[str(choice.reranker_engine)].get("truncates"),
+                "languages": list(reranker.raw.get("languages", ())),
                 "score_range": list(reranker.score_range.get(str(choice.reranker_engine), ())),
                 "fixtures": [dict(fixture) for fixture in reranker.fixtures],
                 "statement": reranker.quality["statement"],

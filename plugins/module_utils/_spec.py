@@ -150,6 +150,16 @@ VARIABLES: dict[str, Variable] = {
     ),
     "rag_image_registry_prefix": Variable("str", "Mirror put in front of every image name.", ""),
     "rag_image_bundle_dir": Variable("str", "Folder of image archives on the controller or host."),
+    "rag_verify_depth": Variable(
+        "str",
+        "How thorough a verification is: quick leaves out what needs many requests, deep sends up to 1000 of them.",
+        "standard",
+        choices=("quick", "standard", "deep"),
+    ),
+    "rag_eval_set": Variable(
+        "str",
+        "File on the controller with questions and passages that measure the reranker; the collection's own unless set.",
+    ),
     "rag_accept": Variable("dict", "Acknowledged findings: id to reason.", {}),
     "rag_report_dir": Variable(
         "str", "Where plan, reports and locks go on the controller; reports/<installation> unless set."

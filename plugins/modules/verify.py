@@ -11,10 +11,11 @@ module: verify
 short_description: Prove with real requests that an installation is right
 description:
   - Runs the checks that the plan asks for at every hop (engine, proxy, Open WebUI, vector store, reranker) and compares
-    vectors, scores and settings with expected values. The checks run concurrently and send at most 200 small requests.
+    vectors, scores and settings with expected values. The checks run concurrently and send at most 200 small requests;
+    at most 100 at depth C(quick) and 1000 at depth C(deep).
   - Uploads three short files under the name C(plumbline-verify) and removes them again, also after a failure or an
     interrupt. Everything else is only read.
-  - On the controller it acknowledges findings, writes C(verify.json), C(report.html) and C(junit.xml), shows the
+  - On the controller it acknowledges findings, writes C(verify.json), C(report.html), C(junit.xml) and C(metrics.prom), shows the
     findings, and fails when an error among them is open.
 version_added: 0.1.0
 author: plumbline.rag contributors (@plumbline)
@@ -32,6 +33,18 @@ options:
     description: The stack's Docker network, on which container names are looked up.
     type: str
     default: ""
+  probes:
+    description: The collection's questions and passages in several languages; the controller adds them.
+    type: dict
+    default: {}
+  evaluation:
+    description: The questions and passages that measure the reranker; the controller adds them from the plan's C(eval_set).
+    type: dict
+    default: {}
+  since:
+    description: Logs are read from this time on, in seconds since 1970; the controller adds the end of the last run.
+    type: float
+    default: 0.0
   installation:
     description: Name of the installation, for the report.
     type: str
@@ -130,6 +143,9 @@ def main() -> None:
             "verify": {"type": "dict", "required": True},
             "secrets": {"type": "dict", "default": {}, "no_log": True},
             "network": {"type": "str", "default": ""},
+            "probes": {"type": "dict", "default": {}},
+            "evaluation": {"type": "dict", "default": {}},
+            "since": {"type": "float", "default": 0.0},
             "installation": {"type": "str", "default": "default"},
             "report_dir": {"type": "str"},
             "accept": {"type": "dict", "default": {}},
@@ -141,7 +157,8 @@ def main() -> None:
             module.fail_json(msg=missing_required_lib(library), exception=str(error))
     arguments = module.params
     try:
-        result = asyncio.run(_run.verify(arguments["verify"], arguments["secrets"], arguments["network"]))
+        more = {name: arguments[name] for name in ("probes", "evaluation", "since")}
+        result = asyncio.run(_run.verify(arguments["verify"], arguments["secrets"], arguments["network"], **more))
     except asyncio.CancelledError:
         module.fail_json(msg="Interrupted; the probe data was removed.")
     except _http.ServiceError as error:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.plumbline.rag.plugins.module_utils._docker import Container
 from ansible_collections.plumbline.rag.plugins.module_utils._engines import Embeddings, Reranker
+from ansible_collections.plumbline.rag.plugins.module_utils._evaluation import EvalSet
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, Finding, Rule
 from ansible_collections.plumbline.rag.plugins.module_utils._http import Http
 from ansible_collections.plumbline.rag.plugins.module_utils._open_webui import OpenWebUI
@@ -49,7 +50,11 @@ class Outcome:
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """The plan's ``verify`` slice with the clients of everything that it names."""
+    """The plan's ``verify`` slice with the clients of everything that it names.
+
+    ``probes`` are the collection's own questions in several languages, ``evaluation`` the set that measures the
+    reranker, and ``logs`` gives the last lines of a container up to the start of the run.
+    """
 
     plan: Mapping[str, Any]
     secrets: Mapping[str, str]
@@ -57,6 +62,9 @@ class Context:
     containers: Mapping[str, Container]
     open_webui: OpenWebUI
     store: Pgvector | None
+    probes: EvalSet | None = None
+    evaluation: EvalSet | None = None
+    logs: Callable[[str, int], str] | None = None
 
     def secret(self, name: str | None) -> str | None:
         """The value of a named secret; None for a service that has none."""
@@ -86,6 +94,11 @@ class Context:
         plan = self.plan["reranker"]
         dialect = "tei" if plan["engine"] == "tei" else "cohere"
         return Reranker(self.http, plan["url"], plan["served_name"], self.secret(plan.get("api_key_secret")), dialect)
+
+    @property
+    def rerank_hop(self) -> str:
+        """The hop that answers Open WebUI's rerank requests."""
+        return PROXY if self.plan.get("proxy") else RERANKER
 
     @property
     def rerank_route(self) -> Reranker:

@@ -324,6 +324,99 @@ RERANK_ROUTE = register(
     "Compare the proxy's model list with rag_reranker and rag_litellm_extra_models.",
 )
 
+UNSTABLE = register(
+    "PL462",
+    ERROR,
+    "The same text gets different vectors in repeated calls",
+    "Several servers behind one address hold different models or settings, or one of them is broken.",
+    "Compare image, model and arguments of every embedder of the installation; look for a load balancer in front of them.",
+)
+CONCURRENT = register(
+    "PL463",
+    ERROR,
+    "A text gets another vector when requests come at once",
+    "The server joins concurrent requests and mixes them up: every upload of several passages stores wrong vectors.",
+    "Update the engine; until then set rag_embedding_concurrency: 1.",
+    example="rag_embedding_concurrency: 1",
+    source="huggingface/text-embeddings-inference#882",
+)
+BURST = register(
+    "PL464",
+    ERROR,
+    "Requests that come at once are refused",
+    "Open WebUI sends several at once for each upload and does not try again.",
+    "Lower rag_embedding_concurrency, or raise the engine's limit (on TEI --max-concurrent-requests in "
+    "rag_embedder_extra_args).",
+)
+LENGTH_REFUSED = register(
+    "PL465",
+    ERROR,
+    "A text within the model's limit gets no usable vector",
+    "Long passages are missing from the knowledge base, or can never be found.",
+    "Raise the engine's length (--max-batch-tokens or --max-model-len in rag_embedder_extra_args), or lower rag_chunk_size.",
+)
+LENGTH_CUT = register(
+    "PL466",
+    ERROR,
+    "A text within the model's limit is cut",
+    "The end of long passages is not searched, and nothing says so.",
+    "Raise the engine's length (on TEI --max-batch-tokens in rag_embedder_extra_args), or lower rag_chunk_size.",
+)
+LENGTH_PAST = register(
+    "PL467",
+    WARNING,
+    "A text past the limit is not treated as the engine's data says",
+    "A passage that is too long is refused where it should be cut, or cut where it should be refused.",
+    "Set the engine's truncation (on TEI --auto-truncate in rag_embedder_extra_args), and keep passages within the limit by "
+    "rag_chunk_size.",
+)
+RERANK_EMPTY = register(
+    "PL468",
+    WARNING,
+    "An empty document stops reranking",
+    "Open WebUI ignores the refused answer, and all passages go out unranked.",
+    "Update the reranker or the proxy; until then see that no file without text is uploaded.",
+)
+RERANK_DEPENDENT = register(
+    "PL469",
+    WARNING,
+    "The score of a document depends on the other documents",
+    "Padding or truncation is wrong, or the model ranks lists: a threshold means something else for each question.",
+    "Update the engine; with a model that ranks lists set rag_relevance_threshold: 0.",
+)
+RERANK_LONG = register(
+    "PL470",
+    WARNING,
+    "One over-long document stops reranking",
+    "Open WebUI ignores the refused answer, and all passages go out unranked.",
+    "Set rag_litellm_version to 1.109.0 or above, which lets TEI cut it off, or lower rag_chunk_size.",
+)
+RERANK_SLOW = register(
+    "PL473",
+    ERROR,
+    "The reranker is too slow for its timeout",
+    "Open WebUI waits, gives up, and shows the passages unranked.",
+    "Lower rag_top_k, raise rag_reranker_timeout, or use a faster rag_reranker.",
+)
+RERANK_WEAK = register(
+    "PL474",
+    ERROR,
+    "The reranker makes the order worse",
+    "It costs time with every question and moves wrong passages up.",
+    "Set rag_reranker: none, or use another one; rag_eval_set measures it on questions of your own.",
+    example="rag_reranker: none",
+)
+
+# Logs
+
+LOGGED = register(
+    "PL481",
+    WARNING,
+    "A service logged a failure that its users do not see",
+    "Open WebUI and the engines carry on with worse answers and only write a line.",
+    "Look at the container's log for the time and the cause; the other findings name the hop if the fault is still there.",
+)
+
 # Through Open WebUI
 
 INGESTION_FAILED = register(

@@ -26,6 +26,10 @@ DISTRACTORS = (
 )
 
 
+# Short everyday words, which most tokenizers keep whole; repeated to any length.
+FILLER = "the wall is straight and the line is even so the house will stand for a long time and"
+
+
 def rerank_documents() -> tuple[list[str], int]:
     """Documents for QUESTIONS[0], and the position of the right one, which is not the first."""
     return [DISTRACTORS[0], PASSAGES[1], PASSAGES[0], DISTRACTORS[1], PASSAGES[2]], 2

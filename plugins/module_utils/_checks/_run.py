@@ -13,14 +13,19 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.plumbline.rag.plugins.module_utils import _docker
+from ansible_collections.plumbline.rag.plugins.module_utils import _docker, _evaluation
 from ansible_collections.plumbline.rag.plugins.module_utils._checks import (
     _context,
     _faults,
     embedding,
     ingestion,
+    length,
+    logs,
+    relevance,
     rerank,
+    rerank_edges,
     settings,
+    stability,
     versions,
 )
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, Finding
@@ -28,8 +33,12 @@ from ansible_collections.plumbline.rag.plugins.module_utils._http import BudgetE
 from ansible_collections.plumbline.rag.plugins.module_utils._open_webui import OpenWebUI, SignInError
 from ansible_collections.plumbline.rag.plugins.module_utils._pgvector import Pgvector
 
-# Small requests to every service together; a production system must not notice them.
-BUDGET = 200
+# Small requests to every service together; a production system must not notice them. Deep is for quiet hours.
+BUDGETS = {"quick": 100, "standard": 200, "deep": 1000}
+DEPTHS = tuple(BUDGETS)
+_DEFAULT_DEPTH = "standard"
+_AT_ONCE = "again and at once through the proxy"
+_RELEVANCE = "reranking against no reranking"
 _PASSED, _FAILED, _WARNED, _SKIPPED = "passed", "failed", "warned", "skipped"
 
 
@@ -41,15 +50,18 @@ class Probe:
     hop: str
     check: _context.Check
     after: tuple[str, ...] = ()
+    depth: str = "quick"  # the least thorough verification that runs it
 
 
 def probes(plan: Mapping[str, Any]) -> list[Probe]:
     """The checks that this plan asks for, in an order in which every check follows what it builds on."""
+    information, again = "engine information", "embedding again and at once"
     engine, proxy, store = "embedding at the engine", "embedding through the proxy", "vector store"
     reranker, route = "reranking at the reranker", "reranking as Open WebUI asks"
+    most = "reranking the most candidates"
     found = [
         Probe("version of Open WebUI", _context.OPEN_WEBUI, versions.open_webui),
-        Probe("engine information", _context.ENGINE, versions.engines),
+        Probe(information, _context.ENGINE, versions.engines),
         Probe("container images", _context.OPEN_WEBUI, versions.images),
         Probe("public settings", _context.OPEN_WEBUI, settings.public),
         Probe("database settings", _context.OPEN_WEBUI, settings.database),
@@ -57,19 +69,29 @@ def probes(plan: Mapping[str, Any]) -> list[Probe]:
         Probe("access without a key", _context.ENGINE, settings.access),
         Probe(engine, _context.ENGINE, embedding.engine),
         Probe("reference vectors", _context.ENGINE, embedding.reference, (engine,)),
+        Probe(again, _context.ENGINE, stability.engine, (engine,), "standard"),
+        Probe("lengths of texts", _context.ENGINE, length.engine, (engine, information), "standard"),
+        Probe("logs", _context.OPEN_WEBUI, logs.logs),
     ]
     before = [engine]
     if plan.get("proxy"):
         found.append(Probe("version of the proxy", _context.PROXY, versions.proxy))
         found.append(Probe(proxy, _context.PROXY, embedding.proxy, (engine,)))
         before.append(proxy)
+        found.append(Probe(_AT_ONCE, _context.PROXY, stability.proxy, (proxy, again), "standard"))
     if plan.get("reranker"):
         found.append(Probe(reranker, _context.RERANKER, rerank.reranker))
         before.append(reranker)
         if plan["open_webui"].get("rerank_url"):
             hop = _context.PROXY if plan.get("proxy") else _context.RERANKER
+            further = (route,)
             found.append(Probe(route, hop, rerank.route, (reranker,)))
-            found.append(Probe("reranking the most candidates", hop, rerank.batch, (route,)))
+            found.append(Probe(most, hop, rerank.batch, further))
+            found.append(Probe("reranking at the edges", hop, rerank_edges.edges, further, "standard"))
+            found.append(Probe("reranking in other languages", hop, rerank_edges.languages, further, "standard"))
+            # After the request whose time is measured.
+            measured = (engine, route, most)
+            found.append(Probe(_RELEVANCE, _context.RERANKER, relevance.relevance, measured, "standard"))
             before.append(route)
     if reads_store(plan):
         found.append(Probe(store, _context.VECTOR_STORE, versions.store))
@@ -86,9 +108,12 @@ async def run(context: _context.Context) -> dict[str, Any]:
     """All checks of a plan; never raises for a fault of what is checked."""
     started = time.monotonic()
     planned = probes(context.plan)
+    depth = context.plan.get("depth", _DEFAULT_DEPTH)
     tasks: dict[str, asyncio.Task[tuple[_context.Outcome, float]]] = {}
     for probe in planned:
-        tasks[probe.name] = asyncio.ensure_future(_run(probe, context, {name: tasks[name] for name in probe.after}))
+        tasks[probe.name] = asyncio.ensure_future(
+            _run(probe, context, {name: tasks[name] for name in probe.after}, depth)
+        )
     with _cancelled_by_signals():
         try:
             done = await asyncio.gather(*tasks.values())
@@ -106,7 +131,8 @@ async def run(context: _context.Context) -> dict[str, Any]:
         "checks": checks,
         "hops": _hops(planned, outcomes, findings),
         "requests": context.http.requests,
-        "budget": BUDGET,
+        "budget": BUDGETS[depth],
+        "depth": depth,
         "duration": round(time.monotonic() - started, 2),
     }
     redacted: dict[str, Any] = context.http.redact.data(result)
@@ -114,8 +140,13 @@ async def run(context: _context.Context) -> dict[str, Any]:
 
 
 async def _run(
-    probe: Probe, context: _context.Context, after: Mapping[str, asyncio.Task[tuple[_context.Outcome, float]]]
+    probe: Probe,
+    context: _context.Context,
+    after: Mapping[str, asyncio.Task[tuple[_context.Outcome, float]]],
+    depth: str,
 ) -> tuple[_context.Outcome, float]:
+    if DEPTHS.index(probe.depth) > DEPTHS.index(depth):
+        return _context.Outcome(skipped=[f"left out by rag_verify_depth: {depth}; {probe.depth} makes it"]), 0.0
     before = {name: (await asyncio.shield(task))[0] for name, task in after.items()}
     started = time.monotonic()
     try:
@@ -198,15 +229,38 @@ def _unique(findings: Sequence[Finding]) -> list[Finding]:
     return list(seen.values())
 
 
-async def verify(plan: Mapping[str, Any], secrets: Mapping[str, str], network: str) -> dict[str, Any]:
-    """Make the clients of a plan and run its checks."""
+async def verify(
+    plan: Mapping[str, Any],
+    secrets: Mapping[str, str],
+    network: str,
+    *,
+    probes: Any = None,
+    evaluation: Any = None,
+    since: float = 0.0,
+) -> dict[str, Any]:
+    """Make the clients of a plan and run its checks.
+
+    ``probes`` and ``evaluation`` are labelled sets as documents; logs are read from ``since``, in seconds since 1970.
+    """
+    started = time.time()
     containers, neighbours = await asyncio.to_thread(_containers, plan, network)
     resolve = _docker.addresses({**neighbours, **containers}, network)
-    async with Http(secrets=secrets.values(), resolve=resolve, budget=BUDGET) as http:
+    async with Http(secrets=secrets.values(), resolve=resolve, budget=BUDGETS[plan["depth"]]) as http:
         webui = plan["open_webui"]
         password = secrets.get(webui["admin_password_secret"], "")
         client = OpenWebUI(http, webui["url"], webui["admin_email"], password)
-        context = _context.Context(plan, secrets, http, containers, client, _store(plan, secrets, resolve))
+        context = _context.Context(
+            plan,
+            secrets,
+            http,
+            containers,
+            client,
+            _store(plan, secrets, resolve),
+            probes=_evaluation.parse(probes) if probes else None,
+            evaluation=_evaluation.parse(evaluation) if evaluation else None,
+            # What this run makes the services write is no news.
+            logs=lambda name, lines: _docker.Docker().logs(name, lines, since, started),
+        )
         return await run(context)
 
 

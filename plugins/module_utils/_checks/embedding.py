@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -110,7 +109,8 @@ async def _hop(client: Embeddings, plan: Mapping[str, Any], hop: str) -> _contex
         return outcome
     outcome.data["table"] = dict(zip(texts, batch))
     try:
-        singles = await asyncio.gather(*(client.embed([text]) for text in texts[:_SINGLES]))
+        # One after the other: what differs when requests come at once is a check of its own.
+        singles = [await client.embed([text]) for text in texts[:_SINGLES]]
         plain = [rows[0] for rows in singles]
         outcome.findings += _batch(batch, plain, client, hop, outcome.measurements)
         outcome.findings += await _base64(client, texts[0], plain[0], hop)

@@ -12,12 +12,14 @@ from typing import Any
 from ansible_collections.plumbline.rag.plugins.module_utils import _vectors
 from ansible_collections.plumbline.rag.plugins.module_utils._checks import _context, _faults, _probes
 from ansible_collections.plumbline.rag.plugins.module_utils._engines import Reranker, ShapeError
-from ansible_collections.plumbline.rag.plugins.module_utils._findings import Finding
-from ansible_collections.plumbline.rag.plugins.module_utils._http import ServiceError, Unreachable
+from ansible_collections.plumbline.rag.plugins.module_utils._findings import WARNING, Finding
+from ansible_collections.plumbline.rag.plugins.module_utils._http import ServiceError, TimedOut, Unreachable
 
 SAME_SCORE = 1e-3
 FLAT = 1e-6
 _RANGE_SLACK = 1e-3
+_SHARE_OF_TIMEOUT = 0.5
+_TIMEOUT = "rag_reranker_timeout"
 _PROXY_SHAPE = (
     "The proxy translates for the provider of its model entry: huggingface/ for TEI, hosted_vllm/ for vLLM; check "
     "rag_litellm_extra_models and rag_litellm_version."
@@ -38,7 +40,7 @@ async def route(context: _context.Context, before: _context.Before) -> _context.
     own = before["reranking at the reranker"]
     if own.failed:
         return _context.Outcome(skipped=["the reranker itself does not answer rightly"])
-    hop = _context.PROXY if context.plan.get("proxy") else _context.RERANKER
+    hop = context.rerank_hop
     outcome = await _asked(client, hop, context.plan["reranker"])
     if outcome.failed:
         return outcome
@@ -52,8 +54,13 @@ async def batch(context: _context.Context, before: _context.Before) -> _context.
     count = 2 * int(context.plan["open_webui"].get("top_k") or 0)
     if not before["reranking as Open WebUI asks"].data.get("scores") or not count:
         return _context.Outcome(skipped=["the route does not answer rightly"])
-    where = {"variable": "rag_top_k", "hop": _context.PROXY if context.plan.get("proxy") else _context.RERANKER}
-    reply = await client.post(_probes.QUESTIONS[0], _probes.candidates(count))
+    where = {"variable": "rag_top_k", "hop": context.rerank_hop}
+    limit = _timeout(context.plan["open_webui"])
+    try:
+        reply = await client.post(_probes.QUESTIONS[0], _probes.candidates(count), timeout=limit)
+    except TimedOut as error:
+        message = f"{error} Open WebUI sends {count} documents and waits {limit:g} s."
+        return _context.Outcome([_faults.RERANK_SLOW.finding(message, variable=_TIMEOUT, hop=context.rerank_hop)])
     outcome = _context.Outcome(measurements={"documents": count, "seconds": round(reply.seconds, 4)})
     if not reply.ok:
         message = f"{reply.resource} answered {reply.status} for {count} documents: {reply.excerpt}"
@@ -63,7 +70,20 @@ async def batch(context: _context.Context, before: _context.Before) -> _context.
     if not _vectors.is_permutation(indexes, count):
         message = f"{client.url} scored {len(set(map(str, indexes)))} of {count} documents; each should be scored once."
         outcome.findings.append(_faults.RERANK_INDEXES.finding(message, **where))
+    if limit and reply.seconds > _SHARE_OF_TIMEOUT * limit:
+        message = (
+            f"{client.url} took {reply.seconds:.1f} s for {count} documents, and Open WebUI waits {limit:g} s; one "
+            f"request alone should take at most {_SHARE_OF_TIMEOUT:.0%} of that."
+        )
+        finding = _faults.RERANK_SLOW.finding(message, severity=WARNING, variable=_TIMEOUT, hop=context.rerank_hop)
+        outcome.findings.append(finding)
     return outcome
+
+
+def _timeout(plan: Mapping[str, Any]) -> float | None:
+    """Seconds that Open WebUI waits for the reranker; None when it waits for ever."""
+    text = str(plan["settings"]["retrieval"].get("RAG_EXTERNAL_RERANKER_TIMEOUT") or "")
+    return float(text) if text.isdigit() and int(text) else None
 
 
 async def _asked(client: Reranker, hop: str, plan: Mapping[str, Any]) -> _context.Outcome:

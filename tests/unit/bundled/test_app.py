@@ -122,6 +122,11 @@ def test_a_wrong_rerank_request_is_refused(reranker, change, status, words):
     assert words in answer.json()["error"]["message"]
 
 
+def test_an_empty_document_gets_a_score_like_the_others(reranker):
+    answer = reranker.post("/v1/rerank", json={"query": "q", "documents": ["a", ""]})
+    assert sorted(result["index"] for result in answer.json()["results"]) == [0, 1]
+
+
 def test_each_task_refuses_the_routes_of_the_other(embedder, reranker):
     for client, path in ((embedder, "/v1/rerank"), (reranker, "/v1/embeddings")):
         answer = client.post(path, json={})

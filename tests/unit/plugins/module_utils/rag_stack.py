@@ -16,12 +16,13 @@ import json
 import math
 import re
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import httpx
 
-from ansible_collections.plumbline.rag.plugins.module_utils import _pgvector, _vectors
+from ansible_collections.plumbline.rag.plugins.module_utils import _evaluation, _pgvector, _vectors
 from ansible_collections.plumbline.rag.plugins.module_utils._checks import _context, _run
 from ansible_collections.plumbline.rag.plugins.module_utils._docker import Container
 from ansible_collections.plumbline.rag.plugins.module_utils._http import Http, ServiceError
@@ -61,6 +62,8 @@ SETTINGS: dict[str, Any] = {
 }
 PLAN: dict[str, Any] = {
     "host": "box",
+    "depth": "standard",
+    "eval_set": None,
     "embedder": {
         "engine": "bundled",
         "model": MODEL,
@@ -68,6 +71,9 @@ PLAN: dict[str, Any] = {
         "dimensions": DIMENSIONS,
         "normalized": True,
         "max_batch": 32,
+        "max_input_tokens": 512,
+        "truncates": False,
+        "languages": ["en", "de"],
         "query_prefix": "query: ",
         "document_prefix": "passage: ",
         "base_url": "http://rag-embedder:8000/v1",
@@ -84,6 +90,9 @@ PLAN: dict[str, Any] = {
         "api_key_secret": "reranker_api_key",
         "container": "rag-reranker",
         "kind": "cosine",
+        "max_input_tokens": 512,
+        "truncates": False,
+        "languages": ["multilingual"],
         "score_range": [-1.0, 1.0],
     },
     "proxy": {
@@ -129,6 +138,28 @@ PLAN: dict[str, Any] = {
         "pgvector_floor": "0.8.0",
     },
 }
+EVALUATION: dict[str, Any] = {
+    "questions": [
+        {"text": "when is the red kite seen", "language": "en", "answers": ["kite"]},
+        {"text": "how is the blue jar fired", "language": "en", "answers": ["jar"]},
+        {"text": "wann blüht der alte Flieder", "language": "de", "answers": ["flieder"]},
+        {"text": "wie wird der kleine Kahn geteert", "language": "de", "answers": ["kahn"]},
+    ],
+    "passages": {
+        "kite": "the red kite is seen in spring",
+        "kite-2": "red feathers of a bird",
+        "kite-3": "a bird nests in tall trees",
+        "jar": "the blue jar is fired twice",
+        "jar-2": "blue glaze has cobalt",
+        "jar-3": "clay comes out of pits",
+        "flieder": "der alte Flieder blüht im Mai",
+        "flieder-2": "alte Hecken schneidet man spät",
+        "flieder-3": "im Garten stehen Bänke",
+        "kahn": "der kleine Kahn wird innen geteert",
+        "kahn-2": "kleine Boote haben Ruder",
+        "kahn-3": "am Ufer liegen Netze",
+    },
+}
 Rows = list[list[float]]
 
 
@@ -145,7 +176,7 @@ def word_vector(word: str) -> list[float]:
 
 def toy(text: str) -> list[float]:
     """A text as the sum of its words: similar texts share words, and a prefix is a word like others."""
-    words = [word_vector(word) for word in re.findall(r"\S+", text)]
+    words = [word_vector(word) for word in re.findall(r"\S+", text) or [""]]
     return unit(map(math.fsum, zip(*words)))
 
 
@@ -185,6 +216,12 @@ class Stack:
         self.knowledge: dict[str, str] = {}
         self.collections: dict[str, list[_pgvector.Chunk]] = {}
         self.store: Any = Store(self)
+        self.max_tokens: int | None = 512  # longer texts are refused
+        self.longest_document: int | None = None
+        self.refuse_empty = False
+        self.most_documents = 1000  # a request with more of them is not answered in time
+        self.in_flight: Counter[str] = Counter()  # requests at once, by host
+        self.log = ""
         self.sent: list[tuple[str, str, Any]] = []
 
     # -- running -------------------------------------------------------------------------------------------------
@@ -200,16 +237,36 @@ class Stack:
             store = self.store if self.plan["vector_store"] else None
             entries = tuple(f"{name}={value}" for name, value in self.environment.items())
             container = Container("rag-open-webui", True, "open-webui:1", "sha256:1", (), {}, {}, entries)
-            context = _context.Context(self.plan, SECRETS, http, {"rag-open-webui": container}, client, store)
+            labelled = _evaluation.parse(EVALUATION)
+            context = _context.Context(
+                self.plan,
+                SECRETS,
+                http,
+                {"rag-open-webui": container},
+                client,
+                store,
+                probes=labelled,
+                evaluation=labelled,
+                logs=lambda _name, _lines: self.log,
+            )
             return await _run.run(context)
 
     def http(self, budget: int = 0) -> Http:
         return Http(
             secrets=SECRETS.values(),
-            transport=httpx.MockTransport(self.answer),
+            transport=httpx.MockTransport(self._concurrently),
             budget=budget,
             connect_retries=0,
         )
+
+    async def _concurrently(self, request: httpx.Request) -> httpx.Response:
+        """Answer once all that is sent at once has arrived."""
+        self.in_flight[request.url.host] += 1
+        try:
+            await asyncio.sleep(0)
+            return self.answer(request)
+        finally:
+            self.in_flight[request.url.host] -= 1
 
     def answer(self, request: httpx.Request) -> httpx.Response:
         """One request to whichever service the host names."""
@@ -253,16 +310,28 @@ class Stack:
             return error(404, f"The model `{body['model']}` does not exist.")
         if body.get("encoding_format", "float") not in ("float", "base64"):
             return error(400, "encoding_format must be 'float' or 'base64'")
+        tokens = [len(text.split()) + 2 for text in body["input"]]
+        if self.max_tokens and max(tokens) > self.max_tokens:
+            return error(400, "This model's maximum context length is exceeded.")
         rows: list[Any] = self.embed(hop, body["input"])
         if body.get("encoding_format") == "base64":
             rows = [base64.b64encode(struct.pack(f"<{len(row)}f", *row)).decode() for row in rows]
         data = [{"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(rows)]
-        return ok(self.embedding_answer(hop, body, {"object": "list", "model": MODEL, "data": data}))
+        given = {"object": "list", "model": MODEL, "data": data, "usage": {"prompt_tokens": sum(tokens)}}
+        answer = self.embedding_answer(hop, body, given)
+        return answer if isinstance(answer, httpx.Response) else ok(answer)
 
     def scores(self, query: str, documents: list[str]) -> list[float]:
         return [_vectors.cosine(toy(query), toy(document)) for document in documents]
 
     def _rerank(self, hop: str, body: dict[str, Any]) -> httpx.Response:
+        if len(body["documents"]) > self.most_documents:
+            raise httpx.ReadTimeout("")
+        longest = max((len(document.split()) for document in body["documents"]), default=0)
+        if (self.longest_document and longest > self.longest_document) or (
+            self.refuse_empty and "" in body["documents"]
+        ):
+            return error(400, "a document cannot be scored")
         scores = self.scores(body["query"], body["documents"])
         order = sorted(range(len(scores)), key=lambda index: -scores[index])
         results = [{"index": index, "relevance_score": scores[index]} for index in order]

@@ -17,7 +17,7 @@ from ansible_collections.plumbline.rag.plugins.module_utils._http import Service
 
 ATTRS = {
     "Image": "sha256:bb9f",
-    "State": {"Running": True},
+    "State": {"Running": True, "StartedAt": "2026-01-01T00:00:00.123456789Z"},
     "Config": {
         "Image": "ghcr.io/open-webui/open-webui:v0.12.4-slim",
         "Env": ["RAG_EMBEDDING_QUERY_PREFIX=query: ", "A=b=c", "EMPTY=", "broken"],
@@ -42,6 +42,10 @@ class Engine:
             raise docker.errors.NotFound("no such container")
         return self
 
+    def logs(self, **asked: Any) -> bytes:
+        self.asked = asked
+        return b"a line\n\xff\n"
+
     def inspect_image(self, image: str) -> dict[str, Any]:
         assert image == "sha256:bb9f"
         return {"RepoDigests": ["open-webui@sha256:1234"]}
@@ -65,6 +69,23 @@ def test_containers_of_other_hosts_are_left_out() -> None:
 def test_a_failing_engine_is_a_service_error() -> None:
     with pytest.raises(ServiceError, match="container x cannot be inspected: 500"):
         _docker.Docker(Engine(docker.errors.APIError("500"))).container("x")
+
+
+STARTED = 1767225600
+
+
+@pytest.mark.parametrize(("since", "begun"), [(0.0, STARTED), (STARTED + 9.5, STARTED + 10)])
+def test_logs(since: float, begun: int) -> None:
+    engine = Engine()
+    assert (
+        _docker.Docker(engine).logs("rag-open-webui", 5, since, STARTED + 20.9) == "a line\n\N{REPLACEMENT CHARACTER}\n"
+    )
+    assert engine.asked == {"tail": 5, "since": begun, "until": STARTED + 20, "stdout": True, "stderr": True}
+
+
+def test_logs_that_cannot_be_read() -> None:
+    with pytest.raises(ServiceError, match="the log of container x cannot be read: 500"):
+        _docker.Docker(Engine(docker.errors.APIError("500"))).logs("x", 5, 0.0, 1.0)
 
 
 def store(monkeypatch: pytest.MonkeyPatch, answers: list[Any]) -> _pgvector.Pgvector:

@@ -113,6 +113,26 @@ def test_diagram_follows_the_hops() -> None:
     assert len(_report.view(HEALTHY)["diagram"]["edges"]) == 4
 
 
+def test_page_draws_what_was_measured() -> None:
+    text = page(HEALTHY)
+    assert "<h2>With and without the reranker</h2>" in text
+    assert "<h2>Lengths</h2>" in text
+    assert "<h2>Time of one embedding</h2>" in text
+    report = _report.view(HEALTHY)
+    assert [line["name"] for line in report["relevance"]["lines"]] == ["all", "en", "de"]
+    assert [mark["state"] for mark in report["lengths"]["marks"]] == [*["passed"] * 4, "skipped"]
+    assert report["latency"]["calls"][-1] == 620
+
+
+def test_page_names_the_depth() -> None:
+    def quick(stack: Stack) -> None:
+        stack.plan["depth"] = "quick"
+
+    text = page(document(quick))
+    assert "at depth quick. 7 were not made." in text
+    assert "left out by rag_verify_depth: quick; standard makes it" in text
+
+
 def test_heat_map_shades() -> None:
     cells = _report.view(HEALTHY)["similarity"]["cells"]
     assert {cell["shade"] for cell in cells} >= {0.08, 0.92}

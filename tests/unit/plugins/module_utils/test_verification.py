@@ -15,7 +15,15 @@ from typing import Any
 import httpx
 import pytest
 
-from ansible_collections.plumbline.rag.plugins.module_utils._checks import _faults, _probes, _run, ingestion, versions
+from ansible_collections.plumbline.rag.plugins.module_utils._checks import (
+    _faults,
+    _probes,
+    _run,
+    ingestion,
+    logs,
+    rerank,
+    versions,
+)
 
 from .rag_stack import DIMENSIONS, MODEL, RERANK_MODEL, SECRETS, Rows, Stack, error, ok, toy, unit
 
@@ -158,6 +166,52 @@ def proxy_model(stack: Stack) -> None:
     stack.embed = lambda hop, given: [toy(f"{text} other" if hop == "proxy" else text) for text in given]
 
 
+def now_and_then(where: str) -> Change:
+    """Some of the calls for the same text reach a server with another model."""
+
+    def plant(stack: Stack) -> None:
+        calls = 0
+
+        def embed(hop: str, given: list[str]) -> Rows:
+            nonlocal calls
+            if hop == where and given == [f"passage: {_probes.PASSAGES[0]}"]:
+                calls += 1
+                if 8 < calls < 15 and calls % 2:
+                    return [toy("another model")]
+            return [toy(text) for text in given]
+
+        stack.embed = embed
+
+    return plant
+
+
+def at_once(where: str, change: Callable[[dict[str, Any]], Any]) -> Change:
+    """A hop's answers are changed while it has many requests."""
+
+    def plant(stack: Stack) -> None:
+        host = {"engine": "rag-embedder", "proxy": "rag-litellm"}[where]
+
+        def answer(hop: str, _body: Any, given: dict[str, Any]) -> Any:
+            return change(given) if hop == where and stack.in_flight[host] >= 8 else given
+
+        stack.embedding_answer = answer
+
+    return plant
+
+
+def mixed_up(given: dict[str, Any]) -> dict[str, Any]:
+    return {**given, "data": [{**row, "embedding": row["embedding"][::-1]} for row in given["data"]]}
+
+
+def of(count: int, change: Callable[[list[dict[str, Any]]], Any]) -> Callable[[list[dict[str, Any]]], Any]:
+    """Only answers with so many results are changed."""
+    return lambda results: change(results) if len(results) == count else results
+
+
+def slow(stack: Stack) -> None:
+    stack.most_documents = 32
+
+
 ENGINE, PROXY, WEBUI, STORE, RERANKER = "engine", "proxy", "open_webui", "vector_store", "reranker"
 EVERYWHERE = (ENGINE, PROXY)
 NAN = float("nan")
@@ -280,6 +334,25 @@ FAULTS: dict[str, tuple[set[Finding], Change]] = {
     "scores as text": ({("PL448", RERANKER)}, reranked((RERANKER,), scored(str))),
     "null score": ({("PL448", PROXY)}, reranked((PROXY,), scored(lambda _score: None))),
     "proxy serves another reranker": ({("PL449", PROXY)}, reranked((PROXY,), scored(lambda score: score / 2))),
+    "now and then another model": ({("PL462", ENGINE)}, now_and_then(ENGINE)),
+    "now and then another model at the proxy": ({("PL462", PROXY)}, now_and_then(PROXY)),
+    "mixed up at once": ({("PL463", ENGINE)}, at_once(ENGINE, mixed_up)),
+    "mixed up at once by the proxy": ({("PL463", PROXY)}, at_once(PROXY, mixed_up)),
+    "refused at once": ({("PL464", ENGINE)}, at_once(ENGINE, lambda _given: error(429, "Model is overloaded"))),
+    "short engine": ({("PL465", ENGINE)}, assign(max_tokens=200)),
+    "silently cut": ({("PL466", ENGINE)}, texts((ENGINE,), lambda text: " ".join(text.split()[:100]))),
+    "cut past the limit": ({("PL467", ENGINE)}, assign(max_tokens=None)),
+    "refused past the limit": ({("PL467", ENGINE)}, assign(plan__embedder__truncates=True)),
+    "empty document refused": ({("PL468", PROXY)}, assign(refuse_empty=True)),
+    "scores lean on others": ({("PL469", PROXY)}, reranked((PROXY,), of(4, scored(lambda score: 2 * score)))),
+    "long document refused": ({("PL470", PROXY)}, assign(longest_document=512, plan__reranker__truncates=True)),
+    "slow reranker": ({("PL473", PROXY)}, slow),
+    "weak reranker": ({("PL474", RERANKER)}, reranked((PROXY,), of(10, scored(lambda score: -score)))),
+    "wrong in another language": (
+        {("PL444", PROXY), ("PL469", PROXY)},
+        reranked((PROXY,), of(4, scored(lambda score: -score))),
+    ),
+    "logged": ({("PL481", WEBUI)}, assign(log="12:00 | ERROR | Error in external reranking: what a user asked")),
     "file not processed": ({("PL451", WEBUI)}, assign(process_error="503: Configure PGVECTOR_DB_URL")),
     "upload refused": ({("PL451", WEBUI)}, assign(replies={("POST", "/api/v1/files/"): error(413, "too large")})),
     "knowledge refused": ({("PL452", WEBUI)}, assign(replies={("POST", "/file/add"): error(400, "Duplicate content")})),
@@ -325,15 +398,106 @@ def test_fault(expected: set[Finding], plant: Change) -> None:
 def test_healthy() -> None:
     stack = Stack()
     planets(0.0)(stack)
-    result = stack.run(budget=_run.BUDGET)
+    result = stack.run(budget=_run.BUDGETS["standard"])
     assert result["findings"] == []
     assert set(result["hops"].values()) == {"passed"}
-    assert result["requests"] < 90
+    assert result["requests"] < 175
     measured = result["measurements"]["through Open WebUI"]
     assert measured["document_prefix"]["verdict"] == "right"
     assert measured["document_prefix"]["distances"]["right"] == pytest.approx(0.0, abs=1e-12)
     assert measured["query_prefix"]["distances"]["missing"] > 0.01
     assert result["versions"]["open_webui"] == "0.12.4"
+
+
+def test_quick_says_what_it_leaves_out() -> None:
+    stack = Stack()
+    planets(0.0)(stack)
+    stack.plan["depth"] = "quick"
+    result = stack.run(budget=_run.BUDGETS["quick"])
+    assert result["findings"] == []
+    assert (result["depth"], result["budget"]) == ("quick", 100)
+    left_out = {check["name"]: check["skipped"] for check in result["checks"] if check["state"] == "skipped"}
+    assert set(left_out) == {
+        "embedding again and at once",
+        "again and at once through the proxy",
+        "lengths of texts",
+        "reranking at the edges",
+        "reranking in other languages",
+        "reranking against no reranking",
+    }
+    assert left_out["lengths of texts"] == ["left out by rag_verify_depth: quick; standard makes it"]
+
+
+def test_long_models_are_not_swept_to_their_limit() -> None:
+    for depth, reach in (("standard", 2048), ("deep", 9000)):
+        stack = Stack()
+        stack.max_tokens = 4500
+        stack.plan["depth"] = depth
+        stack.plan["embedder"]["max_input_tokens"] = stack.plan["reranker"]["max_input_tokens"] = 4500
+        result = stack.run()
+        assert result["findings"] == []
+        sent = max(len(body["input"][0].split()) for _m, path, body in stack.sent if path.endswith("embeddings"))
+        assert reach / 2 < sent < reach
+        reasons = [reason for check in result["checks"] for reason in check["skipped"]]
+        assert any("lengths above 2048 of 4500 tokens" in reason for reason in reasons) is (depth == "standard")
+
+
+def test_lengths_that_cannot_be_told_are_not_checked() -> None:
+    stack = Stack()
+    stack.embedding_answer = lambda _hop, _body, given: {**given, "usage": None}
+    result = stack.run()
+    assert result["findings"] == []
+    (check,) = [check for check in result["checks"] if check["name"] == "lengths of texts"]
+    assert (check["state"], check["skipped"]) == ("skipped", ["the engine does not say how many tokens it reads"])
+
+
+def test_models_of_one_language_are_asked_in_it() -> None:
+    stack = Stack()
+    planets(0.0)(stack)
+    stack.plan["reranker"]["languages"] = ["ja"]
+    result = stack.run()
+    skipped = {check["name"] for check in result["checks"] if check["state"] == "skipped"}
+    assert skipped == {"reranking in other languages", "reranking against no reranking"}
+
+
+def test_a_weak_cosine_is_no_news() -> None:
+    for kind, severity in (("cosine", "note"), ("cross-encoder", "error")):
+        stack = Stack()
+        stack.plan["reranker"]["kind"] = kind
+        FAULTS["weak reranker"][1](stack)
+        (finding,) = stack.run()["findings"]
+        assert finding["severity"] == severity
+        assert "with the reranker and 1.000 without it" in finding["message"]
+
+
+def test_almost_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rerank, "_SHARE_OF_TIMEOUT", 0.0)
+    (finding,) = Stack().run()["findings"]
+    assert (finding["id"], finding["severity"]) == ("PL473", "warning")
+    assert "Open WebUI waits 30 s" in finding["message"]
+
+
+def test_logs_are_counted_and_not_shown() -> None:
+    stack = Stack()
+    stack.log = "ERROR | Error in external reranking: who is Ada\n" * 3
+    (finding,) = stack.run()["findings"]
+    assert finding["message"] == "The log of rag-open-webui says 3 times that a rerank request failed."
+
+
+LOG_LINES = {
+    "embeddings generated 7 for 8 items": "passages and vectors differ in number",
+    "Failed to process 3 files": "a re-index lost files",
+    "2026-01-01 | ERROR | open_webui.routers.retrieval:save_docs_to_vector_db:1 - timeout": "a file was not embedded",
+    "No deployments available for selected model": "the proxy had no engine to send a request to",
+    '{"error":"Model is overloaded"}': "requests were refused because too many came at once",
+}
+
+
+@pytest.mark.parametrize(("line", "meaning"), LOG_LINES.items())
+def test_log_lines(line: str, meaning: str) -> None:
+    signs = (*logs.OPEN_WEBUI, *logs.PROXY, *logs.ENGINE)
+    (finding,) = logs.judge([line, "embeddings generated 8 for 8 items"], signs, "rag-x", "proxy")
+    assert finding.message == f"The log of rag-x says once that {meaning}."
 
 
 @pytest.mark.rule("PL428", fires=True)

@@ -96,7 +96,8 @@ def create_app(settings: Settings, model: Model) -> FastAPI:
         check_model(body.get("model"), settings.served_name)
         (query,) = check_texts([body.get("query")], "query")
         given = body.get("documents")
-        documents = check_texts(given if isinstance(given, list) else [given], "documents")
+        # one refused document would cost Open WebUI the order of all others
+        documents = check_texts(given if isinstance(given, list) else [given], "documents", empty=True)
         check_batch(len(documents), settings.max_batch)
         top = body.get("top_n", len(documents))
         if not isinstance(top, int) or isinstance(top, bool) or top < 1:

@@ -24,14 +24,14 @@ def check_model(model: object, served: str) -> None:
         raise Refusal(404, f"The model `{model}` does not exist.", "model")
 
 
-def check_texts(texts: Sequence[object], param: str) -> list[str]:
+def check_texts(texts: Sequence[object], param: str, *, empty: bool = False) -> list[str]:
     if not texts:
         raise Refusal(400, f"{param} must not be empty", param)
     checked = []
     for text in texts:
         if not isinstance(text, str):
             raise Refusal(400, f"{param} must be text, not {type(text).__name__}", param)
-        if not text:
+        if not text and not empty:
             raise Refusal(400, f"{param} must not be empty", param)
         if "\0" in text:
             raise Refusal(400, f"{param} must not contain a NUL character", param)
