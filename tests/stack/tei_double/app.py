@@ -9,7 +9,7 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -165,7 +165,7 @@ class Engine:
             least, most = (middle, most) if self.model.count(part) <= limit else (least, middle)
         return text[:least] if direction == "right" else text[-least:]
 
-    async def scores(self, pairs: list[tuple[str, str]], truncate: bool | None, direction: str) -> list[float]:
+    async def scores(self, pairs: Sequence[Sequence[str]], truncate: bool | None, direction: str) -> list[float]:
         """The cosine of each pair, brought into 0 to 1: what stands in for a cross-encoder's probability."""
         texts = [text for query, document in pairs for text in (f"query: {query}", f"passage: {document}")]
         rows, _tokens = await self.vectors(texts, truncate, direction)
@@ -350,7 +350,7 @@ def create_app(settings: Settings, model: Model) -> FastAPI:
             raise Refusal("Backend", "model is not a classifier model")
         engine.batch("inputs", pairs)
         with engine.permits(len(pairs)):
-            scores = await engine.scores([(first, second) for first, second in pairs], *how)
+            scores = await engine.scores(pairs, *how)
         final = [logit(score) for score in scores] if body.get("raw_scores", False) else scores
         predictions = [[{"score": score, "label": "LABEL_0"}] for score in final]
         content = predictions if pairs is given else predictions[0]
