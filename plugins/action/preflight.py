@@ -12,6 +12,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _findings
+from ansible_collections.plumbline.rag.plugins.module_utils._rules import gpu_host
 from ansible_collections.plumbline.rag.plugins.module_utils._rules import host as rules
 
 display = Display()
@@ -35,7 +36,10 @@ class ActionModule(ActionBase):
             facts = self._facts(task_vars, check_index=True)
         # The plan has judged rag_accept as a whole; here only the ids of this family matter.
         accept = {id: reason for id, reason in arguments["accept"].items() if str(id).startswith("PL2")}
-        findings = _findings.acknowledge(rules.host_findings(plan, host, facts), accept)
+        found = list(rules.host_findings(plan, host, facts))
+        if gpu_host.needs_cards(plan, host):
+            found += gpu_host.gpu_findings(plan, host, facts, self._ask("gpu_info", {}, task_vars))
+        findings = _findings.acknowledge(found, accept)
         if findings:
             display.display(_findings.table(findings))
         stopping = [finding for finding in findings if finding.open_error]
@@ -46,11 +50,14 @@ class ActionModule(ActionBase):
         return result
 
     def _facts(self, task_vars: dict[str, Any], check_index: bool = False) -> dict[str, Any]:
-        arguments = {"check_index": check_index}
-        answer = self._execute_module(
-            module_name="plumbline.rag.host_facts", module_args=arguments, task_vars=task_vars
+        facts: dict[str, Any] = self._ask("host_facts", {"check_index": check_index}, task_vars)["host"]
+        return facts
+
+    def _ask(self, module: str, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        """What a module of the collection says of the target."""
+        answer: dict[str, Any] = self._execute_module(
+            module_name=f"plumbline.rag.{module}", module_args=arguments, task_vars=task_vars
         )
         if answer.get("failed"):
             raise AnsibleActionFail(f"The host cannot be examined: {answer.get('msg')}", result=answer)
-        facts: dict[str, Any] = answer["host"]
-        return facts
+        return answer

@@ -151,6 +151,15 @@ def _docker() -> tuple[dict[str, Any], list[dict[str, Any]], list[str]]:
     )
 
 
+def docker_info() -> dict[str, Any]:
+    """What Docker says of itself; empty when it does not answer."""
+    try:
+        info: dict[str, Any] = _get("/info")
+    except DockerUnavailable:
+        return {}
+    return info
+
+
 def _container(entry: dict[str, Any]) -> dict[str, Any]:
     ports = {(port.get("IP", ""), port["PublicPort"]) for port in entry.get("Ports") or [] if port.get("PublicPort")}
     return {

@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.plumbline.rag.plugins.module_utils import _rules, _wiring
+from ansible_collections.plumbline.rag.plugins.module_utils import _advice, _rules, _tei, _wiring
 from ansible_collections.plumbline.rag.plugins.module_utils._catalog import Catalog, Embedder, Reranker
-from ansible_collections.plumbline.rag.plugins.module_utils._choice import HOSTED, Choice, choose
+from ansible_collections.plumbline.rag.plugins.module_utils._choice import HOSTED, Choice, choose, flag_value
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, Finding, acknowledge, register
+from ansible_collections.plumbline.rag.plugins.module_utils._rules.gpus import share
 from ansible_collections.plumbline.rag.plugins.module_utils._spec import VARIABLES, Spec
 
 NO_HOST = register(
@@ -139,7 +141,16 @@ class _Resolver:
             return None
         return {"address": self.addresses[host], "port": self._published_port(service)}
 
-    def image(self, service: str) -> dict[str, Any]:
+    def cards(self, service: str, host: str) -> list[Any]:
+        """The cards of the host that the service is given."""
+        return list(self.spec.host_values[host][f"rag_{service}_gpus"])
+
+    def device(self, engine: Mapping[str, Any], service: str, host: str) -> str:
+        """What the engine computes on; one that needs no card uses the processor of a host without."""
+        spared = engine["gpu"] == "optional" and not self.cards(service, host)
+        return "cpu" if self.spec["rag_image_source"] == "build" or spared else "gpu"
+
+    def image(self, service: str, host: str) -> dict[str, Any]:
         """Reference, recipe and version of a service's image; recipes hold for rag_image_source build."""
         spec, versions = self.spec, self.catalog.versions
         building = spec["rag_image_source"] == "build"
@@ -167,7 +178,11 @@ class _Resolver:
                 return {"service": service, "ref": "", "recipe": recipe, "version": version}
             return {"service": service, "ref": pinned[found]["ref"], "recipe": recipe, "version": found}
         template = versions[name]["image"]
-        reference = f"{template['repository']}:{template['tag'].format(version=version, suffix=suffix)}"
+        tag = template["tag"].format(version=version, suffix=suffix)
+        if name == "tei":
+            # The plan knows no host: preflight compares the image with the cards that are there.
+            tag = _tei.tag(tag, None if self.cards(service, host) else [])
+        reference = f"{template['repository']}:{tag}"
         return {"service": service, "ref": reference, "recipe": recipe, "version": version}
 
     def base(self, service: str, host: str, role: str, memory: str) -> dict[str, Any]:
@@ -175,8 +190,8 @@ class _Resolver:
         return {
             "role": role,
             "container": container_name(self.spec.installation, service),
-            "image": self.image(service)["ref"],
-            "version": self.image(service)["version"],
+            "image": self.image(service, host)["ref"],
+            "version": self.image(service, host)["version"],
             "port": self._port(service),
             "publish": self.publish(service, host),
             "memory": memory,
@@ -198,21 +213,45 @@ class _Resolver:
         args = list(support.get("args", []))
         if embedding and name == "vllm" and choice.dimensions in choice.embedder.matryoshka:
             args = _allow_dimensions(args, choice.embedder.matryoshka)
-        return {
-            **self.base(service, host, engine["role"] or name, engine["memory"]),
+        args += spec.host_values[host][f"rag_{service}_extra_args"]
+        device = self.device(engine, service, host)
+        half = device == "gpu" and "float16" not in (entry.raw.get("dtypes_refused") or {})
+        stated: list[str] = []
+        if name == "tei":
+            pooling = entry.raw.get("pooling") if embedding else None
+            stated = _tei.limits(engine, args, limit, "float16" if half else "float32", pooling)
+        planned = {
+            **self.base(service, host, engine["role"], engine["memory"]),
             "engine": name,
             "task": "embed" if embedding else "rerank",
-            "device": "cpu" if spec["rag_image_source"] == "build" else "gpu",
+            "device": device,
             "model": spec[f"rag_{service}_weights"] or model,
             "served_name": entry.id,
             "revision": spec[f"rag_{service}_revision"],
             "max_batch": limit,
             "max_tokens": entry.max_tokens,
-            "args": [*args, *spec.host_values[host][f"rag_{service}_extra_args"]],
+            "limits": stated,
+            "args": args,
             "chat_template": self.catalog.templates.get(support.get("chat_template", "")),
-            "gpus": spec.host_values[host][f"rag_{service}_gpus"],
+            "gpus": self.cards(service, host),
             "api_key_secret": f"{service}_api_key",
         }
+        return {**planned, "card_memory": self.card_memory(planned, engine, entry)}
+
+    def card_memory(
+        self, planned: Mapping[str, Any], engine: Mapping[str, Any], entry: Embedder | Reranker
+    ) -> dict[str, Any]:
+        """What the service takes of each of its cards: a share of the whole, or estimated bytes; nothing when unknown."""
+        if planned["device"] == "cpu" or not planned["gpus"]:
+            return {}
+        if "memory_share" in engine:
+            return {"share": share(planned["args"], engine)}
+        # TEI warms up with its largest batch
+        arguments = [*planned["limits"], *planned["args"]]
+        tokens = flag_value(arguments, engine["length"]["flag"]) or engine["length"]["default"]
+        width = entry.dimensions if isinstance(entry, Embedder) else None
+        estimate = _advice.memory(planned, entry, math.ceil(tokens / entry.max_tokens), entry.max_tokens, width)
+        return {} if estimate is None else {"bytes": estimate["total"]}
 
     def embed_base_urls(self, consumer: str) -> list[str]:
         """Base URLs of the engine's OpenAI route; a hosted backend's is what the operator gave."""
@@ -317,7 +356,7 @@ class _Resolver:
         here = [service for service, hosts in self.where.items() if host in hosts]
         builders = {"postgres": self.postgres, "litellm": self.litellm, "open_webui": self.open_webui}
         images: dict[str, dict[str, Any]] = {}
-        for image in (self.image(service) for service in here):
+        for image in (self.image(service, host) for service in here):
             images.setdefault(image["ref"], image)
         result: dict[str, Any] = {"images": list(images.values())}
         for service in here:
@@ -392,7 +431,7 @@ class _Resolver:
                 "rerank_url": rerank_url,
                 "api_key_secret": "litellm_master_key",
                 "container": container("litellm"),
-                "version": self.image("litellm")["version"],
+                "version": self.image("litellm", self.where["litellm"][0])["version"],
                 "floor": versions["litellm"]["floor"],
                 "embedding_model": choice.embedder.id,
                 "rerank_model": reranker.id if reranker else None,

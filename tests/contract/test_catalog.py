@@ -65,7 +65,7 @@ def test_the_verb_prints_a_model_whose_block_can_be_planned(tmp_path: Path) -> N
     block = output.split("# for an inventory\n")[1].split("\nok:")[0]
     assert yaml.safe_load(block) == {
         "rag_embedder": "Qwen/Qwen3-Embedding-0.6B",
-        "rag_embedder_engine": "vllm",
+        "rag_embedder_engine": "tei",
     }
 
 

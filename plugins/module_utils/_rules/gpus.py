@@ -115,9 +115,9 @@ def shares(plans: Mapping[str, Mapping[str, Any]], engines: Mapping[str, Mapping
                 service = services.get(kind)
                 if service is None or service["device"] == "cpu":
                     continue
-                share = _share(service["args"], engines[service["engine"]])
+                part = share(service["args"], engines[service["engine"]])
                 for card in service["gpus"]:
-                    cards.setdefault((host, str(card)), []).append((installation, kind, share))
+                    cards.setdefault((host, str(card)), []).append((installation, kind, part))
     for (host, card), users in cards.items():
         total = sum(share for _installation, _kind, share in users)
         if len(users) > 1 and total > FULL:
@@ -153,7 +153,7 @@ def _warm_up(
                 yield SHARE.finding(message, "Add --max-batch-tokens.", severity=WARNING, variable=variable, host=host)
 
 
-def _share(args: list[Any], engine: Mapping[str, Any]) -> float:
+def share(args: list[Any], engine: Mapping[str, Any]) -> float:
     """The part of a card that a service reserves; an engine without reservation is taken to need a tenth."""
     known = engine.get("memory_share")
     if known is None:

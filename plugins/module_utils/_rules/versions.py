@@ -49,15 +49,6 @@ WEAK_RERANKER = register(
     example="rag_reranker: BAAI/bge-reranker-v2-m3",
     source="Qwen3-Embedding README, rerankers over one first stage",
 )
-NOT_DEPLOYED = register(
-    "PL154",
-    ERROR,
-    "This release has no role for the engine",
-    "The plan can be made and read; nothing would start the engine.",
-    "Use vllm, or run the engine yourself and name it with rag_embedder_engine: external or rag_reranker_engine: external.",
-    example="rag_embedder_engine: tei",
-    acknowledgeable=False,
-)
 FLOATING = register(
     "PL156",
     WARNING,
@@ -148,21 +139,10 @@ def weak_reranker(subject: Subject) -> Iterator[Finding]:
         yield WEAK_RERANKER.finding(f"{reranker.id}: {reranker.quality['statement']}.", variable="rag_reranker")
 
 
-def not_deployed(subject: Subject) -> Iterator[Finding]:
-    for variable, engine in (
-        ("rag_embedder_engine", subject.choice.embedder_engine),
-        ("rag_reranker_engine", subject.choice.reranker_engine),
-    ):
-        if engine == "tei":
-            yield NOT_DEPLOYED.finding(
-                f"{variable} is tei, which this release plans and does not deploy.", variable=variable
-            )
-
-
 def no_revision(subject: Subject) -> Iterator[Finding]:
     downloads = subject.choice.embedder_engine in ("tei", "vllm") and subject.spec["rag_embedder_weights"] is None
     if downloads and subject.spec["rag_embedder_revision"] is None:
         yield NO_REVISION.finding("rag_embedder_revision is not set.", variable="rag_embedder_revision")
 
 
-RULES = (floors, slim, weak_reranker, not_deployed, no_revision)
+RULES = (floors, slim, weak_reranker, no_revision)

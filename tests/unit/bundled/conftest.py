@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[3] / "roles/bundled/files/engine"))
+ROOT = Path(__file__).parents[3]
+sys.path[:0] = [str(ROOT / "roles/bundled/files/engine"), str(ROOT / "tests/stack")]
 
 
 @pytest.fixture(scope="session")

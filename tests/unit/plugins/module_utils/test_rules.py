@@ -134,7 +134,6 @@ FIRES = [
         "rag_reranker",
         "lowers English",
     ),
-    fires("PL154", {"rag_embedder_engine": "tei"}, "rag_embedder_engine", "does not deploy"),
     fires("PL155", QWEN, "rag_embedder_revision", "is not set"),
     fires("PL160", {"rag_embedder_dimensions": 256}, "rag_embedder_dimensions", f"256; {E5} has 384"),
     fires(
@@ -202,7 +201,6 @@ QUIET = [
     quiet("PL151", {"rag_open_webui_version": "0.12.4", "rag_litellm_version": "1.104.0"}, "advised"),
     quiet("PL152", {"rag_open_webui_variant": "full", "rag_vector_store": "chroma"}, "full"),
     quiet("PL153", {"rag_reranker": "Qwen/Qwen3-Reranker-0.6B", "rag_reranker_engine": "vllm"}, "better"),
-    quiet("PL154", {}, "bundled"),
     quiet("PL155", {**QWEN, "rag_embedder_revision": "97b0c614"}, "pinned"),
     quiet("PL155", {}, "packaged"),
     quiet("PL160", {**QWEN, "rag_embedder_dimensions": 256}, "matryoshka"),
