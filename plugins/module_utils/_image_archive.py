@@ -95,6 +95,8 @@ class Builder:
             **os.environ,
             "UV_CACHE_DIR": str(cache / "uv"),
             "UV_SYSTEM_CERTS": "1",
+            # a file that is linked into another image's tree while tar reads it counts as changed
+            "UV_LINK_MODE": "copy",
             "UV_PYTHON_DOWNLOADS": "never",
             # Otherwise the sets inside byte code have another order at each run.
             "PYTHONHASHSEED": "0",
@@ -328,11 +330,12 @@ def _pack(tree: Path, out: Any) -> None:
     command += ["--mode=u+rwX,go+rX,go-w", f"--directory={tree}", "."]
     # run_command keeps all output in memory, and a layer has hundreds of megabytes
     # pylint: disable-next=ansible-bad-function
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as tar:
+    with tempfile.TemporaryFile() as said, subprocess.Popen(command, stdout=subprocess.PIPE, stderr=said) as tar:
         if tar.stdout:
             shutil.copyfileobj(tar.stdout, out, 1 << 20)
-    if tar.returncode:
-        raise BuildError(f"tar failed on {tree}")
+        if tar.wait():
+            said.seek(0)
+            raise BuildError(f"tar failed on {tree}: {said.read().decode(errors='replace').strip()}")
 
 
 def _image_id(path: Path) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
 import tarfile
@@ -117,3 +118,13 @@ def test_the_remains_of_an_interrupted_run_are_cleared_and_finished_archives_kep
     (result,) = one.build([RECIPE])
     assert (result["changed"], result["image_id"]) == (False, image_id)
     assert not leftover.exists()
+
+
+def test_images_share_no_file_while_they_are_packed(tmp_path):
+    # a link more changes a file's times, and tar calls that a change
+    assert builder(tmp_path).environment["UV_LINK_MODE"] == "copy"
+
+
+def test_what_tar_says_is_passed_on(tmp_path):
+    with pytest.raises(BuildError, match=r"tar failed on .*gone: tar: .*gone: .*No such file"):
+        _image_archive._pack(tmp_path / "gone", io.BytesIO())
