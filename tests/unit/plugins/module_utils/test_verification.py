@@ -268,7 +268,7 @@ FAULTS: dict[str, tuple[set[Finding], Change]] = {
         {("PL421", PROXY)},
         assign(replies={("POST", "rag-litellm/v1/embeddings"): httpx.Response(200, html="<html></html>")}),
     ),
-    "a null among the vectors": ({("PL421", PROXY)}, vectors((PROXY,), lambda rows: [None, *rows[1:]])),  # type: ignore[list-item]
+    "a null among the vectors": ({("PL421", PROXY)}, vectors((PROXY,), lambda rows: [None, *rows[1:]])),
     "wrong dimension": ({("PL422", ENGINE)}, assign(plan__embedder__dimensions=2 * DIMENSIONS)),
     "not normalised": (
         {("PL423", ENGINE)},
@@ -510,7 +510,7 @@ def test_null_encoding_format() -> None:
             return error(500, "internal error")
         return original(request)
 
-    stack.answer = answer  # type: ignore[method-assign]
+    stack.answer = answer
     assert found(stack.run()) == {("PL428", "engine")}
 
 
@@ -606,7 +606,7 @@ def test_tei_without_a_proxy_speaks_another_dialect() -> None:
         scores = stack.scores(body["query"], body["texts"])
         return ok([{"index": index, "score": score} for index, score in enumerate(scores)])
 
-    stack.answer = tei  # type: ignore[method-assign]
+    stack.answer = tei
     assert found(stack.run()) == {("PL441", "reranker")}
 
 
