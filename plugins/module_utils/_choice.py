@@ -9,8 +9,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.plumbline.rag.plugins.module_utils import _hosted
 from ansible_collections.plumbline.rag.plugins.module_utils._catalog import Catalog, Embedder, Reranker
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, Finding, register
+from ansible_collections.plumbline.rag.plugins.module_utils._hosted import HOSTED
 from ansible_collections.plumbline.rag.plugins.module_utils._spec import Spec, nearest
 
 UNKNOWN_EMBEDDER = register(
@@ -41,14 +43,25 @@ ENGINE_REFUSED = register(
     source="huggingface/text-embeddings-inference#643, QwenLM/Qwen3-Embedding#93",
     acknowledgeable=False,
 )
-HOSTED = ("openai", "openrouter", "ollama", "external")
+NO_RERANK = register(
+    "PL601",
+    ERROR,
+    "The backend does not rerank",
+    "It has no rerank route, and LiteLLM no driver for one: every search would get an error, which Open WebUI swallows.",
+    "Use openrouter, cohere, jina, voyage or an engine of your own for rag_reranker_engine, external for a server with a rerank "
+    "route, or rag_reranker: none.",
+    example="rag_reranker_engine: openai",
+    source="BerriAI/litellm#13793",
+    acknowledgeable=False,
+)
 
 
 @dataclasses.dataclass(frozen=True)
 class Choice:
     """The resolved models, prefixes and limits of an installation.
 
-    ``max_batch`` None means that the engine refuses no batch size. Chunk sizes are in the splitter's unit.
+    ``max_batch`` None means that the engine refuses no batch size. Chunk sizes are in the splitter's unit. The names are those
+    that the engines know the models by; ``prefix_field`` is how a backend is told the side of a text, where not in the text.
     """
 
     embedder: Embedder
@@ -57,6 +70,9 @@ class Choice:
     reranker_engine: str | None
     query_prefix: str
     document_prefix: str
+    prefix_field: Mapping[str, Any] | None
+    embed_name: str
+    rerank_name: str | None
     dimensions: int
     embed_max_batch: int | None
     rerank_max_batch: int | None
@@ -80,7 +96,7 @@ def _refusal(entry: Embedder | Reranker, engine: str, variable: str) -> Finding 
 
 def _embedder(spec: Spec, catalog: Catalog) -> tuple[Embedder | None, list[Finding]]:
     name, engine = spec["rag_embedder"], spec["rag_embedder_engine"]
-    entry = catalog.embedders.get(name)
+    entry = catalog.embedders.get(name) or _hosted.embedder(catalog.engines[engine], name)
     if entry is None:
         given = ("rag_embedder_query_prefix", "rag_embedder_document_prefix", "rag_embedder_dimensions")
         missing = [variable for variable in given if spec[variable] is None]
@@ -101,6 +117,11 @@ def _reranker(spec: Spec, catalog: Catalog) -> tuple[Reranker | None, list[Findi
     if name == "none":
         return None, []
     entry = catalog.rerankers.get(name)
+    if engine in HOSTED and catalog.engines[engine]["litellm"]["rerank"] is None:
+        message = f"rag_reranker_engine is {engine}, which has no rerank route."
+        return None, [NO_RERANK.finding(message, variable="rag_reranker_engine")]
+    if entry is None and catalog.engines.get(engine or "", {}).get("remote"):
+        return _hosted.reranker(catalog.engines[engine], name), []
     if entry is None:
         close = nearest(name, catalog.rerankers)
         remedy = f"Did you mean {close}?" if close else None
@@ -159,6 +180,8 @@ def choose(spec: Spec, catalog: Catalog) -> tuple[Choice | None, list[Finding]]:
     rerank_limit = _max_batch(rerank_engine, _extra_args(spec, "reranker"), 2 * top_k)
 
     query, document = spec["rag_embedder_query_prefix"], spec["rag_embedder_document_prefix"]
+    embed_name = _hosted.served_name(spec["rag_embedder_served_name"], engine, embedder)
+    rerank_name = _hosted.served_name(spec["rag_reranker_served_name"], rerank_engine, reranker) if reranker else None
     # two characters a token leaves room for scripts that are denser than English
     in_characters, in_tokens = min(1000, 2 * (embedder.max_tokens - 16)), min(512, embedder.max_tokens - 32)
     chunk_size = spec["rag_chunk_size"] or (in_characters if spec["rag_text_splitter"] == "character" else in_tokens)
@@ -170,6 +193,9 @@ def choose(spec: Spec, catalog: Catalog) -> tuple[Choice | None, list[Finding]]:
             reranker_engine=spec["rag_reranker_engine"] if reranker else None,
             query_prefix=embedder.query_prefix if query is None else query,
             document_prefix=embedder.document_prefix if document is None else document,
+            prefix_field=_hosted.prefix_field(engine, embed_name),
+            embed_name=embed_name,
+            rerank_name=rerank_name,
             dimensions=spec["rag_embedder_dimensions"] or embedder.dimensions,
             embed_max_batch=embed_limit,
             rerank_max_batch=rerank_limit if reranker else None,

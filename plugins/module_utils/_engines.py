@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _vectors
@@ -26,6 +26,7 @@ class Embeddings:
     model: str
     key: str | None
     dimensions: int | None = None
+    fields: Mapping[str, str] = field(default_factory=dict)  # what a backend has to be told beside the text
 
     @property
     def url(self) -> str:
@@ -35,7 +36,7 @@ class Embeddings:
     def body(self, texts: Sequence[str], **more: Any) -> dict[str, Any]:
         """A request for vectors of the planned dimension; ``more`` are further fields."""
         reduced = {} if self.dimensions is None else {"dimensions": self.dimensions}
-        return {"input": list(texts), "model": self.model, **reduced, **more}
+        return {"input": list(texts), "model": self.model, **self.fields, **reduced, **more}
 
     async def post(self, body: dict[str, Any], *, key: bool = True, timeout: float | None = None) -> Reply:
         """Send a body as it is; for the requests that are meant to fail."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, Finding, register
 
-ENGINES = ("tei", "vllm", "bundled", "openai", "openrouter", "ollama", "external")
+ENGINES = ("tei", "vllm", "bundled", "openai", "openrouter", "cohere", "jina", "voyage", "ollama", "external")
 EXTRACTION = (
     "builtin",
     "tika",
@@ -71,8 +71,11 @@ VARIABLES: dict[str, Variable] = {
     "rag_embedder_document_prefix": Variable(
         "str", "Overrides the catalog's document prefix; an empty string is an explicit none."
     ),
+    "rag_embedder_served_name": Variable(
+        "str", "Name by which a hosted backend knows the embedding model; derived from rag_embedder unless set."
+    ),
     "rag_embedder_base_url": Variable(
-        "str", "OpenAI-style base URL, for the engines openai, openrouter, ollama and external."
+        "str", "OpenAI-style base URL of a hosted backend; its own unless set, required for ollama and external."
     ),
     "rag_embedder_api_key": Variable("secret", "Key of that URL."),
     "rag_embedder_gpus": Variable("list", "GPU indexes or UUIDs for the embedder on its host.", (), per_host=True),
@@ -83,7 +86,12 @@ VARIABLES: dict[str, Variable] = {
     "rag_reranker_weights": Variable(
         "str", "Folder with the reranker's weights inside the engine's container; fetched by name unless set."
     ),
-    "rag_reranker_url": Variable("str", "Full rerank URL of an external reranker, path included."),
+    "rag_reranker_served_name": Variable(
+        "str", "Name by which a hosted backend knows the reranking model; derived from rag_reranker unless set."
+    ),
+    "rag_reranker_url": Variable(
+        "str", "Full rerank URL of a hosted backend, path included; its own unless set, required for external."
+    ),
     "rag_reranker_api_key": Variable("secret", "Key of that URL."),
     "rag_reranker_gpus": Variable("list", "GPU indexes or UUIDs for the reranker on its host.", (), per_host=True),
     "rag_reranker_extra_args": Variable("list", "Engine arguments added by the operator.", (), per_host=True),
@@ -143,12 +151,24 @@ VARIABLES: dict[str, Variable] = {
     "rag_gpu_efficiency": Variable(
         "float", "Share of them that the engine reaches, as measured; the plan's estimates use it.", 0.17
     ),
+    "rag_gpu_memory": Variable(
+        "float",
+        "GiB of memory that each graphics card of the host has; vLLM's share of a card that two services use follows from it.",
+        per_host=True,
+    ),
     "rag_reranker_timeout": Variable("int", "Seconds that Open WebUI waits for the reranker.", 30),
     "rag_content_extraction": Variable("str", "Content extraction engine.", "builtin", choices=EXTRACTION),
     "rag_image_source": Variable(
         "str", "Where images come from.", "registry", choices=("registry", "archive", "build")
     ),
     "rag_image_registry_prefix": Variable("str", "Mirror put in front of every image name.", ""),
+    "rag_images": Variable(
+        "dict",
+        "Images in place of the collection's own: repository:tag, or repository:tag@sha256:digest, by tei, vllm, bundled, "
+        "litellm, open_webui and postgres.",
+        {},
+        per_host=True,
+    ),
     "rag_image_bundle_dir": Variable("str", "Folder of image archives on the controller or host."),
     "rag_verify_depth": Variable(
         "str",

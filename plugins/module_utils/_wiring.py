@@ -20,55 +20,124 @@ def as_env(value: Any) -> str:
     return str(value)
 
 
+# Seconds that Open WebUI waits for an embedding; without a limit it waits for ever.
+EMBED_PATIENCE = 300
+# How often LiteLLM asks engines of which there are several, and how long one that failed is left out.
+HEALTH_INTERVAL = 15
+COOLDOWN = 30
+_MOST_ATTEMPTS = 3
+_NEVER = 1_000_000
+# What says that an instance is dead counts at once; what another instance would answer as well never does.
+_ALLOWED_FAILS = {
+    "TimeoutErrorAllowedFails": 0,
+    "InternalServerErrorAllowedFails": 0,
+    "ServiceUnavailableErrorAllowedFails": 0,
+    "BadGatewayErrorAllowedFails": 0,
+    "RateLimitErrorAllowedFails": _NEVER,
+    "AuthenticationErrorAllowedFails": _NEVER,
+    "NotFoundErrorAllowedFails": _NEVER,
+    "BadRequestErrorAllowedFails": _NEVER,
+}
+
+
 def litellm_config(
     choice: Choice,
     engines: Mapping[str, Mapping[str, Any]],
     embedder_urls: Sequence[str],
     reranker_urls: Sequence[str],
-    embed_name: str,
-    rerank_name: str | None,
     more_models: Sequence[Any],
+    rerank_patience: int,
 ) -> dict[str, Any]:
     """LiteLLM's config.yaml as data: one entry for each engine instance; keys only as references to the environment.
 
     ``*_urls`` are roots without a path (http://host:port), or full base URLs for hosted backends.
     """
-    models: list[dict[str, Any]] = []
-    embed = engines[choice.embedder_engine]
-    for url in embedder_urls:
-        params: dict[str, Any] = {
-            "model": f"{embed['litellm']['embedding']}/{embed_name}",
-            "api_base": url + embed.get("embed_path", ""),
-            "api_key": "os.environ/EMBEDDER_API_KEY",
-        }
-        if embed["litellm"]["embedding"] == "openai":
-            # up to 1.83 the field was sent as null, which strict servers answer with 400
-            params["encoding_format"] = "float"
-        if choice.dimensions in choice.embedder.matryoshka:
-            # Open WebUI sends no dimension; the openai driver refuses one for other names unless it is allowed
-            params["dimensions"] = choice.dimensions
-            if embed["litellm"]["embedding"] == "openai":
-                params["allowed_openai_params"] = ["dimensions"]
-        models.append({"model_name": embed_name, "litellm_params": params, "model_info": {"mode": "embedding"}})
-    if choice.reranker is not None and choice.reranker_engine is not None and rerank_name is not None:
+    models = [_embed_entry(choice, engines[choice.embedder_engine], url, len(embedder_urls)) for url in embedder_urls]
+    if choice.reranker is not None and choice.reranker_engine is not None:
         rerank = engines[choice.reranker_engine]
-        for url in reranker_urls:
-            params = {
-                "model": f"{rerank['litellm']['rerank']}/{rerank_name}",
-                "api_base": url + rerank["litellm"].get("rerank_base", ""),
-                "api_key": "os.environ/RERANKER_API_KEY",
-            }
-            if rerank["litellm"]["rerank"] == "huggingface":
-                # honoured from 1.109.0; before, one over-long chunk fails the whole call
-                params["truncate"] = True
-            models.append({"model_name": rerank_name, "litellm_params": params, "model_info": {"mode": "rerank"}})
-    return {
+        models += [_rerank_entry(choice, rerank, url, len(reranker_urls), rerank_patience) for url in reranker_urls]
+    most = max(len(embedder_urls), len(reranker_urls))
+    config: dict[str, Any] = {
         "model_list": models + list(more_models),
         "general_settings": {"master_key": "os.environ/LITELLM_MASTER_KEY"},
         "litellm_settings": {"drop_params": False},
         # a single deployment in cooldown answers 429 to everybody for five seconds
         "router_settings": {"num_retries": 1, "disable_cooldowns": True},
     }
+    return _watched(config, most) if most > 1 else config
+
+
+def _watched(config: dict[str, Any], most: int) -> dict[str, Any]:
+    """The configuration with a watch over the engines of which there are several.
+
+    A dead one is left out, found by requests and by health checks, and asked again later. When all are out they are asked
+    all the same: that is what enable_health_check_routing does beside a policy, and it spares everybody the 429.
+    """
+    names = [entry["model_name"] for entry in config["model_list"] if isinstance(entry, Mapping)]
+    models = [
+        # nothing is asked that has no other instance, or costs money
+        entry
+        if not isinstance(entry, Mapping)
+        or (names.count(entry["model_name"]) > 1 and "timeout" in entry["litellm_params"])
+        else {**entry, "model_info": {**entry.get("model_info", {}), "disable_background_health_check": True}}
+        for entry in config["model_list"]
+    ]
+    return {
+        **config,
+        "model_list": models,
+        "general_settings": {
+            **config["general_settings"],
+            "background_health_checks": True,
+            "health_check_interval": HEALTH_INTERVAL,
+            "enable_health_check_routing": True,
+        },
+        "router_settings": {
+            "num_retries": min(most, _MOST_ATTEMPTS) - 1,
+            "cooldown_time": COOLDOWN,
+            "allowed_fails_policy": dict(_ALLOWED_FAILS),
+        },
+    }
+
+
+def _attempt(patience: int, instances: int) -> dict[str, Any]:
+    """The time that one of several instances has, so that another one can answer before the client gives up."""
+    return (
+        {} if instances < 2 else {"timeout": max(1, (patience - 1) // min(instances, _MOST_ATTEMPTS)), "max_retries": 0}
+    )
+
+
+def _embed_entry(choice: Choice, engine: Mapping[str, Any], url: str, instances: int) -> dict[str, Any]:
+    driver = engine["litellm"]["embedding"]
+    params: dict[str, Any] = {
+        "model": f"{driver}/{choice.embed_name}",
+        "api_base": url + engine.get("embed_path", ""),
+        "api_key": "os.environ/EMBEDDER_API_KEY",
+        **_attempt(EMBED_PATIENCE, instances),
+    }
+    if driver in ("openai", "cohere"):
+        # up to 1.83 the field was sent as null, which strict servers answer with 400; Cohere is told its number format
+        params["encoding_format"] = "float"
+    if choice.dimensions in choice.embedder.matryoshka:
+        # Open WebUI sends no dimension; the openai driver refuses one for other names unless it is allowed
+        params["dimensions"] = choice.dimensions
+        if driver == "openai":
+            params["allowed_openai_params"] = ["dimensions"]
+    return {"model_name": choice.embedder.id, "litellm_params": params, "model_info": {"mode": "embedding"}}
+
+
+def _rerank_entry(choice: Choice, engine: Mapping[str, Any], url: str, instances: int, patience: int) -> dict[str, Any]:
+    driver = engine["litellm"]["rerank"]
+    params: dict[str, Any] = {
+        "model": f"{driver}/{choice.rerank_name}",
+        "api_base": url + engine["litellm"].get("rerank_base", ""),
+        "api_key": "os.environ/RERANKER_API_KEY",
+        **_attempt(patience, instances),
+    }
+    if driver == "huggingface":
+        # honoured from 1.109.0; before, one over-long chunk fails the whole call
+        params["truncate"] = True
+    name = choice.reranker.id if choice.reranker else ""
+    return {"model_name": name, "litellm_params": params, "model_info": {"mode": "rerank"}}
 
 
 def open_webui_settings(
@@ -123,8 +192,13 @@ def open_webui_env(spec: Spec, choice: Choice, settings: Mapping[str, Any]) -> d
         "RAG_OPENAI_API_BASE_URL": settings["embedding"]["openai_config"]["url"],
         "RAG_EMBEDDING_QUERY_PREFIX": choice.query_prefix,
         "RAG_EMBEDDING_CONTENT_PREFIX": choice.document_prefix,
-        "AIOHTTP_CLIENT_TIMEOUT": 300,  # without it an embedding request waits for ever
+        "AIOHTTP_CLIENT_TIMEOUT": EMBED_PATIENCE,
     }
+    if choice.prefix_field is not None:
+        # Open WebUI then puts the prefix into this field, and the text stays as it is
+        env["RAG_EMBEDDING_PREFIX_FIELD_NAME"] = choice.prefix_field["field"]
+        env["RAG_EMBEDDING_QUERY_PREFIX"] = choice.prefix_field["query"]
+        env["RAG_EMBEDDING_CONTENT_PREFIX"] = choice.prefix_field["document"]
     if spec["rag_vector_store"] == "pgvector":
         env["PGVECTOR_INITIALIZE_MAX_VECTOR_LENGTH"] = choice.dimensions
         env["PGVECTOR_USE_HALFVEC"] = halfvec(spec, choice)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _versions
-from ansible_collections.plumbline.rag.plugins.module_utils._choice import HOSTED
+from ansible_collections.plumbline.rag.plugins.module_utils._hosted import HOSTED
 
 from .plugins.module_utils.installation import CATALOG
 

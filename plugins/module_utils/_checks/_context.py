@@ -79,14 +79,16 @@ class Context:
         plan = self.plan["embedder"]
         key = self.secret(plan.get("api_key_secret"))
         # the proxy asks for a reduced dimension on Open WebUI's behalf; at the engine it has to be asked for here
-        return Embeddings(self.http, plan["base_url"], plan["served_name"], key, plan.get("reduced_dimensions"))
+        more = plan.get("reduced_dimensions"), plan.get("fields", {})
+        return Embeddings(self.http, plan["base_url"], plan["served_name"], key, *more)
 
     @property
     def proxy(self) -> Embeddings:
         """The embeddings route that Open WebUI uses, of a plan with a proxy."""
         plan = self.plan["proxy"]
         key = self.secret(plan.get("api_key_secret"))
-        return Embeddings(self.http, plan["base_url"], plan["embedding_model"], key)
+        fields = self.plan["embedder"].get("fields", {})
+        return Embeddings(self.http, plan["base_url"], plan["embedding_model"], key, fields=fields)
 
     @property
     def reranker(self) -> Reranker:

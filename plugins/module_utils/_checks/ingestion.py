@@ -248,6 +248,11 @@ class _Walk:
 
     async def _prove_query_prefix(self, chunks: Sequence[Chunk], hits: Sequence[Hits]) -> None:
         plan = self._plan["embedder"]
+        if plan.get("fields"):
+            self.outcome.skipped.append(
+                "query prefix: the backend is told in a field, and requests here are for documents"
+            )
+            return
         variants = prefix.variants(plan["query_prefix"], plan["document_prefix"])
         table = await self._vectors([before + text for before in variants.values() for text in _probes.QUESTIONS])
         stored = {chunk.text: chunk.vector for chunk in chunks}

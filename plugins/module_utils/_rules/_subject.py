@@ -11,7 +11,8 @@ from typing import Any
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _versions
 from ansible_collections.plumbline.rag.plugins.module_utils._catalog import Catalog, Embedder, Reranker
-from ansible_collections.plumbline.rag.plugins.module_utils._choice import HOSTED, Choice
+from ansible_collections.plumbline.rag.plugins.module_utils._choice import Choice
+from ansible_collections.plumbline.rag.plugins.module_utils._hosted import HOSTED
 from ansible_collections.plumbline.rag.plugins.module_utils._spec import Spec
 
 

@@ -128,6 +128,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "rag_reranker_timeout": (1, 3600),
     "rag_gpu_tflops": (0.01, 100_000),
     "rag_gpu_efficiency": (0.001, 1),
+    "rag_gpu_memory": (1, 10_000),
     "rag_open_webui_replicas": (1, 100),
     "rag_open_webui_port": (1, 65535),
 }

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from ansible_collections.plumbline.rag.plugins.module_utils._choice import HOSTED
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, WARNING, Finding, register
+from ansible_collections.plumbline.rag.plugins.module_utils._hosted import HOSTED
 from ansible_collections.plumbline.rag.plugins.module_utils._rules._subject import Subject
 
 BAD_MODEL = register(

@@ -9,8 +9,8 @@ import dataclasses
 from collections.abc import Iterator
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _wiring
-from ansible_collections.plumbline.rag.plugins.module_utils._choice import HOSTED
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, NOTE, Finding, register
+from ansible_collections.plumbline.rag.plugins.module_utils._hosted import HOSTED
 from ansible_collections.plumbline.rag.plugins.module_utils._rules._subject import Subject
 
 WEAK_SECRET = register(

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ansible_collections.plumbline.rag.plugins.module_utils._choice import HOSTED
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, NOTE, Finding, register
+from ansible_collections.plumbline.rag.plugins.module_utils._hosted import HOSTED
 from ansible_collections.plumbline.rag.plugins.module_utils._rules._subject import Subject
 
 UNUSED = register(

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ansible_collections.plumbline.rag.plugins.module_utils import _resolve, _wiring
+from ansible_collections.plumbline.rag.plugins.module_utils import _resolve, _topology, _wiring
 from ansible_collections.plumbline.rag.plugins.module_utils._choice import flag_value
 
 from .installation import CATALOG, QUICKSTART, ids, resolve, specs
@@ -174,7 +174,7 @@ def test_every_engine_instance_becomes_a_deployment_of_the_proxy():
         {"g1": HOSTED, "g2": HOSTED, "app": HOSTED},
         {
             group: ["g1", "g2"] if group in ("rag_embedders", "rag_rerankers") else ["app"]
-            for group in _resolve.GROUPS.values()
+            for group in _topology.GROUPS.values()
         },
     )
     plan, _findings = _resolve.resolve(found["default"], CATALOG, {"g1": "a", "g2": "b", "app": "c"})
@@ -185,8 +185,8 @@ def test_every_engine_instance_becomes_a_deployment_of_the_proxy():
 def test_installations_have_names_of_their_own():
     plan, _findings = resolve({"rag_installation": None})
     assert plan["network"] == "rag"
-    assert _resolve.container_name("blue", "open_webui") == "rag-blue-open-webui"
-    assert _resolve.network_name("blue") == "rag-blue"
+    assert _topology.container_name("blue", "open_webui") == "rag-blue-open-webui"
+    assert _topology.network_name("blue") == "rag-blue"
 
 
 @pytest.mark.rule("PL110", fires=True)
