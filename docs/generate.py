@@ -19,6 +19,7 @@ COLLECTION = Path(__file__).resolve().parents[1]
 DOCS = COLLECTION / "docs"
 GROUPS = {
     "PL1": "Configuration: found in the inventory, before a host is touched",
+    "PL6": "Configuration, continued",
     "PL2": "Host preflight: found on a host, before it is changed",
     "PL3": "Deployment",
     "PL4": "Verification: found by real requests to the running stack",

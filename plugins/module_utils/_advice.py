@@ -115,8 +115,8 @@ def advise(plan: Mapping[str, Any], catalog: Catalog, tflops: float | None, effi
         part["quality"] = {name: figures.get(name) for name in ("mteb_english_v2", "mteb_multilingual_v2")}
         part["zero_shot_percent"] = figures.get("zero_shot_percent")
         result["embedder"] = part
-    if expected["reranker"] is not None:
-        reranker = catalog.rerankers[expected["reranker"]["model"]]
+    reranker = catalog.rerankers.get(expected["reranker"]["model"]) if expected["reranker"] is not None else None
+    if reranker is not None:
         texts = 2 * expected["open_webui"]["top_k"]
         part = _part(plan, "reranker", reranker, texts, chunk_tokens, card, efficiency)
         part["verdict"] = reranker.quality["verdict"]

@@ -177,11 +177,14 @@ def choose(spec: Spec, catalog: Catalog) -> tuple[Choice | None, list[Finding]]:
     top_k = spec["rag_top_k"] or (20 if reranker else 5)
     embed_limit = _max_batch(engine, _extra_args(spec, "embedder"), spec["rag_embedding_batch_size"] or 0)
     # hybrid search hands up to 2 x top_k candidates to the reranker in one request
-    rerank_limit = _max_batch(rerank_engine, _extra_args(spec, "reranker"), 2 * top_k)
+    if spec["rag_reranker_engine"] in HOSTED:
+        rerank_limit = rerank_engine.get("rerank_max_batch")
+    else:
+        rerank_limit = _max_batch(rerank_engine, _extra_args(spec, "reranker"), 2 * top_k)
 
     query, document = spec["rag_embedder_query_prefix"], spec["rag_embedder_document_prefix"]
-    embed_name = _hosted.served_name(spec["rag_embedder_served_name"], engine, embedder)
-    rerank_name = _hosted.served_name(spec["rag_reranker_served_name"], rerank_engine, reranker) if reranker else None
+    embed_name = _hosted.served_name(spec, "embedder", engine, embedder)
+    rerank_name = _hosted.served_name(spec, "reranker", rerank_engine, reranker) if reranker else None
     # two characters a token leaves room for scripts that are denser than English
     in_characters, in_tokens = min(1000, 2 * (embedder.max_tokens - 16)), min(512, embedder.max_tokens - 32)
     chunk_size = spec["rag_chunk_size"] or (in_characters if spec["rag_text_splitter"] == "character" else in_tokens)

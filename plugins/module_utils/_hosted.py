@@ -25,18 +25,32 @@ def rerank_url(spec: Spec, engine: Mapping[str, Any]) -> str:
     return str(spec["rag_reranker_url"] or engine.get("rerank_url") or "")
 
 
+def elsewhere(spec: Spec, kind: str, engine: Mapping[str, Any]) -> bool:
+    """Whether a URL of the operator's stands in for the backend's own, so that something else may answer there."""
+    name = {"embedder": "base_url", "reranker": "rerank_url"}[kind]
+    given = spec["rag_embedder_base_url" if kind == "embedder" else "rag_reranker_url"]
+    return name in engine and bool(given)
+
+
 def litellm_rerank_base(engine: Mapping[str, Any], url: str) -> str:
     """The rerank URL as LiteLLM's driver takes it: hosted_vllm appends /rerank, others find their path in it."""
     return url.removesuffix("/rerank") if engine["litellm"]["rerank"] == "hosted_vllm" else url
 
 
-def served_name(given: str | None, engine: Mapping[str, Any], entry: Embedder | Reranker) -> str:
-    """The name under which the backend serves a model; backends of plain names leave the organisation out."""
+def derived_name(spec: Spec, kind: str, engine: Mapping[str, Any], entry: Embedder | Reranker) -> str | None:
+    """The plain name that a backend of such names is asked for; None where the name is given, listed or taken as it is."""
+    listed = {**engine.get("models", {}), **engine.get("rerankers", {})}
+    plain = engine.get("names") == "plain" and not elsewhere(spec, kind, engine)
+    if not plain or spec[f"rag_{kind}_served_name"] is not None or not entry.raw or entry.id in listed:
+        return None
+    return entry.id.rpartition("/")[2]
+
+
+def served_name(spec: Spec, kind: str, engine: Mapping[str, Any], entry: Embedder | Reranker) -> str:
+    """The name under which the backend serves a model."""
     if engine.get("role") is not None:
         return entry.id
-    known = bool(entry.raw) and entry.id not in {**engine.get("models", {}), **engine.get("rerankers", {})}
-    plain = known and engine.get("names") == "plain"
-    return given or (entry.id.rpartition("/")[2] if plain else entry.id)
+    return str(spec[f"rag_{kind}_served_name"] or derived_name(spec, kind, engine, entry) or entry.id)
 
 
 def prefix_field(engine: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:

@@ -56,7 +56,6 @@ def litellm_config(
     if choice.reranker is not None and choice.reranker_engine is not None:
         rerank = engines[choice.reranker_engine]
         models += [_rerank_entry(choice, rerank, url, len(reranker_urls), rerank_patience) for url in reranker_urls]
-    most = max(len(embedder_urls), len(reranker_urls))
     config: dict[str, Any] = {
         "model_list": models + list(more_models),
         "general_settings": {"master_key": "os.environ/LITELLM_MASTER_KEY"},
@@ -64,27 +63,23 @@ def litellm_config(
         # a single deployment in cooldown answers 429 to everybody for five seconds
         "router_settings": {"num_retries": 1, "disable_cooldowns": True},
     }
-    return _watched(config, most) if most > 1 else config
+    most = max(len(embedder_urls), len(reranker_urls))
+    return _watched(config, models, more_models, most) if most > 1 else config
 
 
-def _watched(config: dict[str, Any], most: int) -> dict[str, Any]:
+def _watched(
+    config: Mapping[str, Any], models: Sequence[Mapping[str, Any]], more_models: Sequence[Any], most: int
+) -> dict[str, Any]:
     """The configuration with a watch over the engines of which there are several.
 
     A dead one is left out, found by requests and by health checks, and asked again later. When all are out they are asked
     all the same: that is what enable_health_check_routing does beside a policy, and it spares everybody the 429.
     """
-    names = [entry["model_name"] for entry in config["model_list"] if isinstance(entry, Mapping)]
-    models = [
-        # nothing is asked that has no other instance, or costs money
-        entry
-        if not isinstance(entry, Mapping)
-        or (names.count(entry["model_name"]) > 1 and "timeout" in entry["litellm_params"])
-        else {**entry, "model_info": {**entry.get("model_info", {}), "disable_background_health_check": True}}
-        for entry in config["model_list"]
-    ]
+    names = [entry["model_name"] for entry in models]
+    own = [entry if names.count(entry["model_name"]) > 1 else _unwatched(entry) for entry in models]
     return {
         **config,
-        "model_list": models,
+        "model_list": [*own, *map(_unwatched, more_models)],
         "general_settings": {
             **config["general_settings"],
             "background_health_checks": True,
@@ -97,6 +92,16 @@ def _watched(config: dict[str, Any], most: int) -> dict[str, Any]:
             "allowed_fails_policy": dict(_ALLOWED_FAILS),
         },
     }
+
+
+def _unwatched(entry: Any) -> Any:
+    """An entry that no health check asks: it has no other instance, or its answers cost money."""
+    info = entry.get("model_info", {}) if isinstance(entry, Mapping) else None
+    return (
+        {**entry, "model_info": {**info, "disable_background_health_check": True}}
+        if isinstance(info, Mapping)
+        else entry
+    )
 
 
 def _attempt(patience: int, instances: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.plumbline.rag.plugins.module_utils import _versions
+from ansible_collections.plumbline.rag.plugins.module_utils import _images, _versions
 from ansible_collections.plumbline.rag.plugins.module_utils._catalog import Catalog, Embedder, Reranker
 from ansible_collections.plumbline.rag.plugins.module_utils._choice import Choice
 from ansible_collections.plumbline.rag.plugins.module_utils._hosted import HOSTED
@@ -71,10 +71,8 @@ class Subject:
                 yield host, flag, value
 
     def version(self, name: str) -> str:
-        """The version of a component: the operator's, else the default."""
-        variable = f"rag_{name}_version"
-        given = self.spec[variable] if variable in self.spec.values else None
-        return str(given or self.catalog.versions[name]["default"])
+        """The version of a component: that of the operator's image, else the operator's, else the default."""
+        return _images.chosen_version(self.spec, self.catalog, name)
 
     def older(self, name: str, version: str) -> bool:
         """Whether a component is older than ``version``; what is not a version is not."""

@@ -112,6 +112,11 @@ def refused_flag(subject: Subject) -> Iterator[Finding]:
         if entry is not None and "removed" in entry and not _versions.below(version, entry["removed"]):
             message = f"{variable} has {flag}, which {service.name} {version} no longer knows."
             yield REFUSED_FLAG.finding(message, f"Use {entry['use']}.", variable=variable, host=host)
+        elif entry is not None and _versions.below(version, entry.get("since", "0")):
+            message = (
+                f"{variable} has {flag}, which {service.name} knows from {entry['since']} on; the plan has {version}."
+            )
+            yield REFUSED_FLAG.finding(message, variable=variable, host=host)
         elif entry is None:
             current = [name for name in known if "removed" not in known[name]]
             close = nearest(flag, current)

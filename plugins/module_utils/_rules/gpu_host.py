@@ -174,7 +174,8 @@ def _memory(plan: Mapping[str, Any], host: str, facts: Mapping[str, Any], gpu: M
         for name, service in _users(plan, host):
             if service["container"] not in present and any(_card(one, [card]) for one in service["gpus"]):
                 taken = service["card_memory"]
-                needs[name] = round(taken["share"] * whole if "share" in taken else taken.get("bytes", 0) / 2**20)
+                # a share counts from the whole card, and an engine may need more than its share
+                needs[name] = round(max(taken.get("share", 0) * whole, taken.get("bytes", 0) / 2**20))
         if sum(needs.values()) > free:
             parts = " and ".join(f"the {name} {need} MiB" for name, need in needs.items())
             message = (

@@ -18,7 +18,8 @@ SHARE = register(
     "The services of a host ask for more than a graphics card has",
     "vLLM reserves its share of the whole card at start, nine tenths and more unless told otherwise; the second service of "
     "the card then does not start.",
-    "Give each service a card of its own, or set --gpu-memory-utilization for each so that the sum stays below 0.95.",
+    "Set rag_gpu_memory to have vLLM's shares computed, give each service a card of its own, or set --gpu-memory-utilization "
+    "for each so that the sum stays below 0.95.",
     example="rag_embedder_gpus: [0]\nrag_reranker_gpus: [0]    # both on vLLM",
     source="vllm-project/vllm#10533, vllm-project/vllm#12308, xorbitsai/inference#4637",
 )
@@ -41,6 +42,16 @@ GPU_USE = register(
     "Set rag_embedder_gpus or rag_reranker_gpus for the hosts that run the engine on cards, and for no others.",
     example="rag_embedder_engine: vllm    # and no rag_embedder_gpus",
     source="text-embeddings-inference: without a visible card it falls back to the processor with a warning",
+)
+TOO_SMALL = register(
+    "PL613",
+    ERROR,
+    "A graphics card is too small for its services",
+    "Weights, the activations of the largest batch and vLLM's own needs do not fit: the engine that starts last runs out of memory.",
+    "Use a larger card, another card for one of the services, a smaller model, or smaller batches (--max-batch-tokens, "
+    "--max-num-batched-tokens).",
+    example="rag_embedder: Qwen/Qwen3-Embedding-8B\nrag_embedder_gpus: [0]\nrag_gpu_memory: 4",
+    source="vllm-project/vllm#10533, huggingface/text-embeddings-inference#670",
 )
 UUID = re.compile(r"(GPU|MIG)-[0-9A-Za-z/-]{4,}")
 FULL = 0.95
@@ -167,4 +178,19 @@ def share(args: list[Any], engine: Mapping[str, Any]) -> float:
     return float(known["default"])
 
 
-RULES = (gpu_list, gpu_use)
+def too_small(subject: Subject) -> Iterator[Finding]:
+    for host, services in (subject.plan or {"hosts": {}})["hosts"].items():
+        size = subject.spec.host_values[host]["rag_gpu_memory"]
+        cards: dict[str, dict[str, int]] = {}
+        for kind in ("embedder", "reranker"):
+            taken = services.get(kind, {}).get("card_memory", {}).get("bytes")
+            for card in services[kind]["gpus"] if taken is not None else ():
+                cards.setdefault(str(card), {})[kind] = taken
+        for card, users in cards.items():
+            if size is not None and sum(users.values()) > size * 2**30:
+                parts = " and ".join(f"the {kind} {taken / 2**30:.1f} GiB" for kind, taken in users.items())
+                message = f"Card {card} of {host} has {size:g} GiB; {parts} are needed at least."
+                yield TOO_SMALL.finding(message, variable=f"rag_{list(users)[-1]}_gpus", host=host)
+
+
+RULES = (gpu_list, gpu_use, too_small)

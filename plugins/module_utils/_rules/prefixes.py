@@ -122,9 +122,17 @@ def prefix_pair(subject: Subject) -> Iterator[Finding]:
 
 def prefix_field(subject: Subject) -> Iterator[Finding]:
     env = subject.spec["rag_open_webui_env"]
-    if "RAG_EMBEDDING_PREFIX_FIELD_NAME" in env:
-        value = env["RAG_EMBEDDING_PREFIX_FIELD_NAME"]
-        message = f"rag_open_webui_env sets RAG_EMBEDDING_PREFIX_FIELD_NAME to {value!r}: no prefix reaches the model."
+    if "RAG_EMBEDDING_PREFIX_FIELD_NAME" not in env or subject.choice.prefix_field is not None:
+        return
+    value = env["RAG_EMBEDDING_PREFIX_FIELD_NAME"]
+    message = f"rag_open_webui_env sets RAG_EMBEDDING_PREFIX_FIELD_NAME to {value!r}: no prefix reaches the model."
+    if value and subject.choice.embedder_engine == "ollama":
+        # a model of one's own may read the field; whether it does is for verification
+        message = (
+            f"rag_open_webui_env sets RAG_EMBEDDING_PREFIX_FIELD_NAME to {value!r}: Ollama has to read that field."
+        )
+        yield PREFIX_FIELD.finding(message, severity=WARNING, variable="rag_open_webui_env")
+    else:
         yield PREFIX_FIELD.finding(message, variable="rag_open_webui_env")
 
 

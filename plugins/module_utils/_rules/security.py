@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _wiring
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, NOTE, Finding, register
-from ansible_collections.plumbline.rag.plugins.module_utils._hosted import HOSTED
 from ansible_collections.plumbline.rag.plugins.module_utils._rules._subject import Subject
 
 WEAK_SECRET = register(
@@ -87,7 +86,8 @@ def weak_secret(subject: Subject) -> Iterator[Finding]:
             yield WEAK_SECRET.finding(message, "Give each its own value, or remove them.", variable=name)
     for service, engine in (("embedder", subject.choice.embedder_engine), ("reranker", subject.choice.reranker_engine)):
         variable = f"rag_{service}_api_key"
-        if engine in HOSTED and engine not in ("ollama", "external") and not subject.secrets.get(variable, "").strip():
+        needed = subject.catalog.engines.get(engine or "", {}).get("key") == "required"
+        if needed and not subject.secrets.get(variable, "").strip():
             yield WEAK_SECRET.finding(
                 f"{variable} is not set, and {engine} answers nobody without a key.",
                 f"Set {variable}.",

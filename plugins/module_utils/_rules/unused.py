@@ -35,9 +35,13 @@ def unused(subject: Subject) -> Iterator[Finding]:
             names = ("rag_reranker_url", "rag_reranker_engine", "rag_reranker_revision", "rag_reranker_weights")
             reasons.update(dict.fromkeys(names, "rag_reranker is none"))
         elif engine is not None and engine not in HOSTED:
-            reasons[url] = f"rag_{kind}_engine is {engine}"
+            reasons.update(dict.fromkeys((url, f"rag_{kind}_served_name"), f"rag_{kind}_engine is {engine}"))
         else:
             reasons[f"rag_{kind}_weights"] = f"rag_{kind}_engine is {engine}"
+    for _host, images in subject.per_host("rag_images") if spec["rag_image_source"] == "build" else ():
+        if images:
+            message = "rag_images is set and rag_image_source is build: recipes decide which images are built."
+            yield UNUSED.finding(message, variable="rag_images")
     for name in sorted(reasons):
         if name in given and spec[name] not in ("", [], {}):
             severity = ERROR if name.endswith("_url") else NOTE

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+from ansible_collections.plumbline.rag.plugins.module_utils import _hosted
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, NOTE, WARNING, Finding, register
 from ansible_collections.plumbline.rag.plugins.module_utils._hosted import HOSTED
 from ansible_collections.plumbline.rag.plugins.module_utils._rules._subject import Subject
@@ -99,8 +100,9 @@ def _problem(url: str) -> str | None:
 
 def url_grammar(subject: Subject) -> Iterator[Finding]:
     spec = subject.spec
+    engines = subject.catalog.engines
     base, hosted = spec["rag_embedder_base_url"], subject.choice.embedder_engine in HOSTED
-    if hosted and not base:
+    if hosted and not _hosted.base_url(spec, engines[subject.choice.embedder_engine]):
         message = f"rag_embedder_engine is {subject.choice.embedder_engine} and rag_embedder_base_url is not set."
         yield URL_GRAMMAR.finding(message, variable="rag_embedder_base_url")
     elif base:
@@ -114,7 +116,7 @@ def url_grammar(subject: Subject) -> Iterator[Finding]:
         if problem is not None:
             yield URL_GRAMMAR.finding(f"rag_embedder_base_url {problem}: {base}", variable="rag_embedder_base_url")
     url, hosted = spec["rag_reranker_url"], subject.choice.reranker_engine in HOSTED
-    if hosted and not url:
+    if hosted and not _hosted.rerank_url(spec, engines[str(subject.choice.reranker_engine)]):
         message = f"rag_reranker_engine is {subject.choice.reranker_engine} and rag_reranker_url is not set."
         yield URL_GRAMMAR.finding(message, variable="rag_reranker_url")
     elif url:

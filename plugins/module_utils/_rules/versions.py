@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ansible_collections.plumbline.rag.plugins.module_utils import _versions
+from ansible_collections.plumbline.rag.plugins.module_utils import _images, _versions
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, NOTE, WARNING, Finding, register
 from ansible_collections.plumbline.rag.plugins.module_utils._rules._subject import Subject
 
@@ -68,17 +68,18 @@ NO_REVISION = register(
 )
 
 
+TITLES = {
+    "open_webui": "Open WebUI",
+    "litellm": "LiteLLM",
+    "postgres": "PostgreSQL",
+    "tei": "TEI",
+    "vllm": "vLLM",
+}
+
+
 def floors(subject: Subject) -> Iterator[Finding]:
-    chosen = {
-        "open_webui": ("rag_open_webui_version", "Open WebUI"),
-        "litellm": ("rag_litellm_version", "LiteLLM"),
-        "postgres": ("rag_postgres_version", "PostgreSQL"),
-    }
-    for name, (variable, title) in chosen.items():
-        known = subject.catalog.versions[name]
-        version = subject.spec[variable]
-        if version is None or (name == "litellm" and subject.spec["rag_proxy"] == "none"):
-            continue
+    for variable, name, version in _chosen(subject):
+        known, title = subject.catalog.versions[name], TITLES[name]
         use = f"Use {known['default']}."
         try:
             _versions.parse(version)
@@ -88,7 +89,7 @@ def floors(subject: Subject) -> Iterator[Finding]:
         denied = known.get("denied", {}).get(version.removeprefix("v"))
         if denied is not None:
             yield BELOW_FLOOR.finding(f"{title} {version} is refused: {denied}.", use, variable=variable)
-        elif _versions.below(version, known["floor"]):
+        elif "floor" in known and _versions.below(version, known["floor"]):
             message = f"{title} {version} is below the floor {known['floor']}: {known['floor_reason']}."
             yield BELOW_FLOOR.finding(message, use, variable=variable)
         elif "advised" in known and _versions.below(version, known["advised"]):
@@ -99,6 +100,22 @@ def floors(subject: Subject) -> Iterator[Finding]:
             yield BELOW_ADVISED.finding(message, use, variable=variable)
         if len(_versions.parse(version)) < known.get("exact_parts", 1):
             yield FLOATING.finding(f"{variable} is {version}, a tag that moves.", use, variable=variable)
+
+
+def _chosen(subject: Subject) -> Iterator[tuple[str, str, str]]:
+    """The versions that the operator chose, in a variable or in an image: variable, component and version."""
+    spec = subject.spec
+    for name in TITLES:
+        variable = f"rag_{name}_version"
+        if name == "litellm" and spec["rag_proxy"] == "none":
+            continue
+        if variable in spec.values and spec[variable] is not None:
+            yield variable, name, spec[variable]
+        for _host, images in subject.per_host("rag_images"):
+            reference = None if spec["rag_image_source"] == "build" else _images.parse(images.get(name))
+            told = _images.version(name, reference.tag) if reference is not None else None
+            if told is not None:
+                yield "rag_images", name, told
 
 
 def slim(subject: Subject) -> Iterator[Finding]:

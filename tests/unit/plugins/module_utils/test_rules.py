@@ -58,7 +58,7 @@ FIRES = [
     fires(
         "PL120", {**EXTERNAL, "rag_embedder_base_url": "http://e/v1?x=1"}, "rag_embedder_base_url", "query or fragment"
     ),
-    fires("PL120", {"rag_embedder_engine": "openai"}, "rag_embedder_base_url", "is not set"),
+    fires("PL120", {"rag_embedder_engine": "ollama"}, "rag_embedder_base_url", "is not set"),
     fires(
         "PL120",
         {"rag_reranker_engine": "external", "rag_reranker_url": "http://r:8000/v1"},
@@ -187,6 +187,7 @@ QUIET = [
     quiet("PL108", {"rag_reranker": "none"}, "none"),
     quiet("PL109", {"rag_embedder": "BAAI/bge-m3", "rag_embedder_engine": "vllm"}, "vllm"),
     quiet("PL120", EXTERNAL, "base"),
+    quiet("PL120", {"rag_embedder_engine": "openai"}, "own-url"),
     quiet("PL120", {"rag_reranker_engine": "external", "rag_reranker_url": "https://r.example/v1/rerank"}, "rerank"),
     quiet("PL121", {"rag_reranker": "BAAI/bge-reranker-v2-m3", "rag_reranker_engine": "tei"}, "proxy"),
     quiet("PL130", {"rag_embedder_query_prefix": "query: ", "rag_embedder_document_prefix": "passage: "}, "same"),
