@@ -32,6 +32,30 @@ VERSION_UNKNOWN = register(
     "See the message for the answer of the service; check that it is the service that the inventory names.",
 )
 
+# Several engines
+
+INSTANCE_DOWN = register(
+    "PL407",
+    ERROR,
+    "One of several engines does not answer rightly",
+    "The proxy leaves it out, and what is left has no other one to stand in for it. Until it is found out, requests wait for it.",
+    "Look at the container on the host that the message names; site.yml starts it again.",
+)
+INSTANCE_VECTORS = register(
+    "PL408",
+    ERROR,
+    "Engines of one installation give different vectors for the same text",
+    "The proxy spreads texts over them: questions are then compared with passages that another model, or other weights, embedded.",
+    "Run site.yml, so that all have the same image, weights and arguments; set rag_embedder_revision.",
+)
+INSTANCE_SCORES = register(
+    "PL409",
+    ERROR,
+    "Rerankers of one installation give different scores for the same documents",
+    "The same question gets another order each time, and a threshold means something else on each of them.",
+    "Run site.yml, so that all have the same image, weights and arguments; set rag_reranker_revision.",
+)
+
 # Settings and access
 
 SETTING_DRIFT = register(

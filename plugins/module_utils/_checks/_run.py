@@ -19,6 +19,7 @@ from ansible_collections.plumbline.rag.plugins.module_utils._checks import (
     _faults,
     embedding,
     ingestion,
+    instances,
     length,
     logs,
     relevance,
@@ -74,6 +75,8 @@ def probes(plan: Mapping[str, Any]) -> list[Probe]:
         Probe("logs", _context.OPEN_WEBUI, logs.logs),
     ]
     before = [engine]
+    if instances.further(plan["embedder"], plan["embedder"]["base_url"]):
+        found.append(Probe("embedding at every engine", _context.ENGINE, instances.embedders, (engine,)))
     if plan.get("proxy"):
         found.append(Probe("version of the proxy", _context.PROXY, versions.proxy))
         found.append(Probe(proxy, _context.PROXY, embedding.proxy, (engine,)))
@@ -81,6 +84,8 @@ def probes(plan: Mapping[str, Any]) -> list[Probe]:
         found.append(Probe(_AT_ONCE, _context.PROXY, stability.proxy, (proxy, again), "standard"))
     if plan.get("reranker"):
         found.append(Probe(reranker, _context.RERANKER, rerank.reranker))
+        if instances.further(plan["reranker"], plan["reranker"]["url"]):
+            found.append(Probe("reranking at every reranker", _context.RERANKER, instances.rerankers, (reranker,)))
         before.append(reranker)
         if plan["open_webui"].get("rerank_url"):
             hop = _context.PROXY if plan.get("proxy") else _context.RERANKER
