@@ -53,6 +53,11 @@ def _allow_dimensions(args: list[str], sizes: Sequence[int]) -> list[str]:
     return [*rest, "--hf-overrides", json.dumps(merged, separators=(",", ":"))]
 
 
+def _has(args: Sequence[Any], flag: str) -> bool:
+    """Whether an argument list has a flag, as ``--flag 8`` or ``--flag=8``."""
+    return any(str(arg).partition("=")[0] == flag for arg in args)
+
+
 class _Resolver(Topology):
     """One installation on its way from choice to plan."""
 
@@ -118,11 +123,13 @@ class _Resolver(Topology):
         needed = _sizing.need(planned, engine, self._entry(service))
         if needed is not None:
             taken["bytes"] = needed.least
+            if needed.most > needed.least and not _has(planned["args"], engine["length"]["flag"]):
+                # the cache has to hold the longest input, and the checkpoint's own length may be several times that
+                planned["args"] += [engine["length"]["flag"], str(planned["max_tokens"])]
         if "memory_share" in engine:
             flag = engine["memory_share"]["flag"]
-            if all(str(arg).partition("=")[0] != flag for arg in planned["args"]):
-                stated = self._share(service, host, planned)
-                planned["args"] += [] if stated is None else [flag, f"{stated:g}"]
+            stated = None if _has(planned["args"], flag) else self._share(service, host, planned)
+            planned["args"] += [] if stated is None else [flag, f"{stated:g}"]
             taken["share"] = share(planned["args"], engine)
         return {**planned, "card_memory": taken}
 
@@ -143,7 +150,7 @@ class _Resolver(Topology):
         known = engines[beside["engine"]].get("memory_share")
         if known is None:
             given = _sizing.shares([mine], card, theirs.least)
-        elif any(str(arg).partition("=")[0] == known["flag"] for arg in beside["args"]):
+        elif _has(beside["args"], known["flag"]):
             given = _sizing.shares([mine], card, round(share(beside["args"], engines[beside["engine"]]) * card))
         else:
             given = _sizing.shares([mine, theirs], card)

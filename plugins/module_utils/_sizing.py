@@ -22,6 +22,8 @@ GIB = 2**30
 CONTEXT = GIB
 # Of a card whose size is known, this much is given away; the rest is for the driver and for what the estimates miss.
 FULL = 0.95
+# Where there is room, a service may take this much more than was estimated.
+HEADROOM = 1.5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +42,8 @@ def need(planned: Mapping[str, Any], engine: Mapping[str, Any], entry: Embedder 
     tokens = flag_value(arguments, batch["flag"]) or batch["default"]
     width = entry.dimensions if isinstance(entry, Embedder) else None
     # what is sent in one batch is as long as the batch, not as one text
-    parts = _advice.memory(planned, entry, math.ceil(tokens / entry.max_tokens), entry.max_tokens, width)
+    text = min(tokens, entry.max_tokens)
+    parts = _advice.memory(planned, entry, math.ceil(tokens / text), text, width)
     if parts is None:
         return None
     cards = flag_value(arguments, "--tensor-parallel-size") or 1
@@ -53,13 +56,16 @@ def need(planned: Mapping[str, Any], engine: Mapping[str, Any], entry: Embedder 
 def shares(needs: Sequence[Need], card: int, others: int = 0) -> list[float] | None:
     """A share of a card for each of its services, ``others`` bytes left out; None when they do not fit.
 
-    Each gets what it does not start without. Of the rest, a cache gets at most what it can use.
+    Each gets what it does not start without, then of its cache what there is room for, then what the estimate may miss.
     """
-    room = math.floor(card * FULL) - others - sum(one.least for one in needs)
-    if room < 0:
+    room = math.floor(card * FULL) - others
+    least, most = sum(one.least for one in needs), sum(one.most for one in needs)
+    if room < least:
         return None
-    wanted = sum(one.most - one.least for one in needs)
-    part = min(1.0, room / wanted) if wanted else 0.0
-    given = [one.least + part * (one.most - one.least) for one in needs]
+    if room < most:
+        part = (room - least) / (most - least)
+        given = [one.least + part * (one.most - one.least) for one in needs]
+    else:
+        given = [one.most * min(HEADROOM, room / most) for one in needs]
     # downwards, so that the sum stays within the card
     return [math.floor(size / card * 1000) / 1000 for size in given]

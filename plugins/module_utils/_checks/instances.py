@@ -34,7 +34,9 @@ async def embedders(context: _context.Context, before: _context.Before) -> _cont
         try:
             rows = await client.embed(texts)
             if [len(row) for row in rows] != [plan["dimensions"]] * len(texts):
-                raise ServiceError(f"{client.url} gave {len(rows)} vectors for {len(texts)} texts, or of another length.")
+                raise ServiceError(
+                    f"{client.url} gave {len(rows)} vectors for {len(texts)} texts, or of another length."
+                )
         except ServiceError as error:
             outcome.findings.append(_faults.INSTANCE_DOWN.finding(f"{instance['host']}: {error}", **where))
             continue

@@ -187,7 +187,7 @@ def too_small(subject: Subject) -> Iterator[Finding]:
             for card in services[kind]["gpus"] if taken is not None else ():
                 cards.setdefault(str(card), {})[kind] = taken
         for card, users in cards.items():
-            if size is not None and sum(users.values()) > size * 2**30:
+            if size is not None and sum(users.values()) > size * 2**30 * FULL:
                 parts = " and ".join(f"the {kind} {taken / 2**30:.1f} GiB" for kind, taken in users.items())
                 message = f"Card {card} of {host} has {size:g} GiB; {parts} are needed at least."
                 yield TOO_SMALL.finding(message, variable=f"rag_{list(users)[-1]}_gpus", host=host)
