@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _model_folder, _weights
@@ -19,7 +19,10 @@ RESERVE = 1 << 30
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """The weights that a service needs: of which repository, for which engine, below which folder."""
+    """The weights that a service needs: of which repository, for which engine, below which folder.
+
+    ``code`` says that the engine runs Python of the repository.
+    """
 
     repository: str
     revision: str | None
@@ -28,11 +31,24 @@ class Wanted:
     task: str
     engine: str
     device: str
+    code: bool = False
 
     @property
     def cache(self) -> str:
         """The repository's folder in the hub's cache layout."""
-        return os.path.join(self.directory, "models--" + self.repository.replace("/", "--"))
+        return os.path.join(self.directory, _weights.cache_name(self.repository))
+
+    def files(self, names: Iterable[str]) -> list[str]:
+        """Those that the engine loads."""
+        return _weights.needed(names, self.engine, self.device, self.code)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Code(Wanted):
+    """A repository that only code is taken from."""
+
+    def files(self, names: Iterable[str]) -> list[str]:
+        return sorted(name for name in names if name.endswith(".py"))
 
 
 @dataclasses.dataclass
@@ -60,17 +76,45 @@ def examine(wanted: Wanted) -> Outcome:
         place = _model_folder.locate(wanted.directory, wanted.repository, wanted.revision, wanted.folder)
     except _model_folder.NotFound as problem:
         return Outcome("", None, faults=[problem.fault])
-    entries = _model_folder.scan(place.path, wanted.directory)
-    documents = _model_folder.documents(place.path, [name for name in entries if name.endswith(".json")])
-    faults = _weights.judge(entries, documents, wanted.task, wanted.engine, wanted.device)
-    return Outcome(place.path, place.commit, faults=list(faults), size=sum(entry.size for entry in entries.values()))
+    faults, size = _judge(wanted, place.path)
+    for repository in _code_of(wanted, place.path):
+        name = _weights.cache_name(repository)
+        if not os.path.isdir(os.path.join(wanted.directory, name)):
+            faults.append(Fault("missing", os.path.join(wanted.directory, name), "is not there; the model's code is"))
+    return Outcome(place.path, place.commit, faults=faults, size=size)
 
 
 def provide(wanted: Wanted, hub: Callable[[], Source], write: bool = True) -> Outcome:
-    """Bring what is missing. The hub is only asked when something is; ``write`` False says what would be fetched.
+    """Bring what is missing. The hub is only asked when something is; ``write`` False says what would be fetched."""
+    outcome = _bring(wanted, hub, write)
+    if outcome.faults or (outcome.fetched and not write):
+        return outcome
+    # a repository that has no pooling is as its author made it
+    outcome.faults = [fault for fault in _judge(wanted, outcome.path)[0] if fault.kind != "pooling"]
+    for repository in _code_of(wanted, outcome.path):
+        values = {**dataclasses.asdict(wanted), "repository": repository, "revision": None}
+        code = _bring(_Code(**values), hub, write)
+        outcome.fetched += code.fetched
+        outcome.faults += code.faults
+    return outcome
 
-    The record is written last: without one that lists a file as checked, nothing is handed to an engine.
-    """
+
+def _judge(wanted: Wanted, folder: str) -> tuple[list[Fault], int]:
+    entries = _model_folder.scan(folder, wanted.directory)
+    documents = _model_folder.documents(folder, [name for name in entries if name.endswith(".json")])
+    faults = _weights.judge(entries, documents, wanted.task, wanted.engine, wanted.device, wanted.code)
+    return list(faults), sum(entry.size for entry in entries.values())
+
+
+def _code_of(wanted: Wanted, folder: str) -> list[str]:
+    """The other repositories whose code the engine runs."""
+    if not wanted.code:
+        return []
+    return _weights.code_repositories(_model_folder.documents(folder, ["config.json"]).get("config.json"))
+
+
+def _bring(wanted: Wanted, hub: Callable[[], Source], write: bool) -> Outcome:
+    """Fetch and check one repository. The record is written last: without it a file counts as not checked."""
     commit = _model_folder.recorded(wanted.cache, wanted.revision)
     record = Record.read(_record_path(wanted, commit)) if commit else None
     source = None
@@ -79,33 +123,23 @@ def provide(wanted: Wanted, hub: Callable[[], Source], write: bool = True) -> Ou
         commit, files = source.describe(wanted.repository, wanted.revision)
         record = Record.read(_record_path(wanted, commit)) or Record(wanted.repository, commit, files, {})
     snapshot = os.path.join(wanted.cache, "snapshots", record.commit)
-    names = _weights.needed(record.files, wanted.engine, wanted.device)
-    chosen = {name: record.files[name] for name in names}
+    chosen = {name: record.files[name] for name in wanted.files(record.files)}
     bad = {fault.file for fault in _check(chosen, snapshot, wanted, record)}
     missing = sorted((chosen[name] for name in bad), key=lambda file: (file.size or 0, file.name))
     outcome = Outcome(snapshot, record.commit, missing, size=sum(file.size or 0 for file in chosen.values()))
-    if not missing:
-        if write:
-            _keep(wanted, record, chosen, snapshot)
-        return outcome
-    lacking = _space(wanted, missing)
+    lacking = _space(wanted, missing) if missing else None
+    if lacking is not None:
+        outcome.faults = [lacking]
     if lacking is not None or not write:
-        outcome.faults = [lacking] if lacking else []
         return outcome
-    source = source or hub()
     for file in missing:
-        _discard(wanted, snapshot, file)
+        _discard(snapshot, file)
+        source = source or hub()
         source.fetch(wanted.repository, record.commit, file)
-    outcome.faults = list(_check(chosen, snapshot, wanted, record))
-    if outcome.faults:
-        for fault in outcome.faults:
-            _discard(wanted, snapshot, chosen[fault.file])
-    else:
-        judged = _model_folder.scan(snapshot, wanted.directory)
-        documents = _model_folder.documents(snapshot, [name for name in judged if name.endswith(".json")])
-        faults = _weights.judge(judged, documents, wanted.task, wanted.engine, wanted.device)
-        # a repository that has no pooling is as its author made it
-        outcome.faults = [fault for fault in faults if fault.kind != "pooling"]
+    outcome.faults = _check(chosen, snapshot, wanted, record) if missing else []
+    for fault in outcome.faults:
+        _discard(snapshot, chosen[fault.file])
+    if not outcome.faults:
         _keep(wanted, record, chosen, snapshot)
     return outcome
 
@@ -134,7 +168,7 @@ def _keep(wanted: Wanted, record: Record, chosen: Mapping[str, File], snapshot: 
         _model_folder.replace(os.path.join(wanted.cache, "refs", name), record.commit)
 
 
-def _discard(wanted: Wanted, snapshot: str, file: File) -> None:
+def _discard(snapshot: str, file: File) -> None:
     """Take a damaged file away, with what its link leads to; a part of it that an interrupted run has left stays."""
     link = os.path.join(snapshot, file.name)
     blob = os.path.realpath(link)

@@ -51,11 +51,11 @@ class Fault:
     detail: str
 
 
-def needed(names: Iterable[str], engine: str, device: str) -> list[str]:
+def needed(names: Iterable[str], engine: str, device: str, code: bool = False) -> list[str]:
     """The files of a repository that an engine loads, sorted by name.
 
     Safetensors where there are some, else PyTorch's format; ONNX for TEI on the processor, which falls back to the others;
-    Python code for vLLM alone. Weights for other programs (TensorFlow, Flax, GGUF, OpenVINO) stay where they are.
+    the repository's Python where the engine runs it. Weights for other programs (TensorFlow, Flax, GGUF, OpenVINO) stay away.
     """
     present = sorted(set(names))
     by_folder: dict[str, list[str]] = {}
@@ -70,7 +70,7 @@ def needed(names: Iterable[str], engine: str, device: str) -> list[str]:
         weights = safe or [file for file in files if file.startswith("pytorch_model") and file.endswith(".bin")]
         unused = INDEXES[1] if safe else INDEXES[0]
         wanted = {file for file in files if file.endswith(_SMALL) and file != unused}
-        wanted |= {file for file in files if engine == "vllm" and file.endswith(".py")}
+        wanted |= {file for file in files if code and file.endswith(".py")}
         prefix = f"{folder}/" if folder else ""
         result += [f"{prefix}{file}" for file in {*wanted, *weights}]
     if engine == "tei" and device == "cpu":
@@ -78,6 +78,13 @@ def needed(names: Iterable[str], engine: str, device: str) -> list[str]:
         first = next((prefix for prefix in ("onnx/model.onnx", "model.onnx") if prefix in present), None)
         result += [name for name in present if first and name in (first, f"{first}_data", f"{first}.data")]
     return sorted(set(result))
+
+
+def code_repositories(config: Any) -> list[str]:
+    """Other repositories that a config.json takes code from: its auto_map names them before two dashes."""
+    values = (config.get("auto_map") or {}).values() if isinstance(config, dict) else ()
+    texts = [text for value in values for text in (value if isinstance(value, list) else [value])]
+    return sorted({str(text).partition("--")[0] for text in texts if "--" in str(text)})
 
 
 def _safetensors(file: str) -> bool:
@@ -97,10 +104,15 @@ def safetensors_size(header: bytes) -> int | None:
 
 
 def judge(
-    entries: Mapping[str, Entry], documents: Mapping[str, Any], task: str, engine: str, device: str
+    entries: Mapping[str, Entry],
+    documents: Mapping[str, Any],
+    task: str,
+    engine: str,
+    device: str,
+    code: bool = False,
 ) -> Iterator[Fault]:
     """What keeps an engine from loading a folder; ``documents`` are its parsed JSON files by name."""
-    wanted = needed(entries, engine, device)
+    wanted = needed(entries, engine, device, code)
     for name in wanted:
         faults = list(_of_file(name, entries[name]))
         yield from faults
@@ -173,13 +185,18 @@ def compare(expected: Mapping[str, File], entries: Mapping[str, Entry], digests:
             yield Fault("damaged", name, f"has the digest {digests[name]}; the repository's has {file.digest}")
 
 
+def cache_name(repository: str) -> str:
+    """The folder of a repository in a hub cache."""
+    return "models--" + repository.replace("/", "--")
+
+
 def places(repository: str) -> list[tuple[str, str]]:
     """Where below a folder of models a repository may lie, as layout (cache or plain) and relative path."""
     flat = repository.replace("/", "--")
     last = repository.rpartition("/")[2]
     return [
-        ("cache", f"models--{flat}"),
-        ("cache", f"hub/models--{flat}"),
+        ("cache", cache_name(repository)),
+        ("cache", f"hub/{cache_name(repository)}"),
         *(("plain", path) for path in dict.fromkeys([repository, flat, last])),
     ]
 

@@ -42,6 +42,10 @@ options:
     type: str
     choices: [cpu, gpu]
     default: gpu
+  code:
+    description: Whether the engine runs Python of the repository, which may lie in another one. It is then fetched as well.
+    type: bool
+    default: false
   repository:
     description: Name of the repository, such as C(BAAI/bge-m3).
     type: str
@@ -156,6 +160,7 @@ def main() -> None:
             "service": {"type": "str", "choices": ["embedder", "reranker"], "default": "embedder"},
             "engine": {"type": "str", "choices": ["tei", "vllm"], "required": True},
             "device": {"type": "str", "choices": ["cpu", "gpu"], "default": "gpu"},
+            "code": {"type": "bool", "default": False},
             "repository": {"type": "str", "required": True},
             "revision": {"type": "str"},
             "directory": {"type": "path", "default": "/var/lib/plumbline/models"},
@@ -175,6 +180,7 @@ def main() -> None:
         task="embed" if given["service"] == "embedder" else "rerank",
         engine=given["engine"],
         device=given["device"],
+        code=given["code"],
     )
 
     def hub() -> _hub.Hub:
