@@ -50,6 +50,8 @@ class Hub:
         self._cache = cache
         # Xet's servers are other hosts, which sites open for nobody and mirrors lack, and its client resumes no file.
         constants.HF_HUB_DISABLE_XET = True
+        # what is lost of a file that breaks off
+        constants.DOWNLOAD_CHUNK_SIZE = 1 << 20
         huggingface_hub.set_client_factory(_client)
 
     def describe(self, repository: str, revision: str | None) -> tuple[str, dict[str, File]]:
@@ -91,11 +93,14 @@ class Hub:
         status = getattr(response, "status_code", None)
         if isinstance(cause, errors.RevisionNotFoundError):
             return HubError("unknown", f"{self._endpoint} has no revision {name}")
-        if isinstance(cause, errors.GatedRepoError) or status in _REFUSED:
+        gated = isinstance(cause, errors.GatedRepoError)
+        anonymous = status == 401 and not self._token
+        if not gated and (anonymous or isinstance(cause, errors.RepositoryNotFoundError)):
+            hidden = "" if self._token else ", or shows it to nobody without a token"
+            return HubError("unknown", f"{self._endpoint} does not know {name}{hidden}")
+        if gated or status in _REFUSED:
             whose = "the token that is given has no access" if self._token else "no token is given"
             return HubError("refused", f"{self._endpoint} refuses {name} ({status}): {whose}")
-        if status == 404:
-            return HubError("unknown", f"{self._endpoint} does not know {name}")
         if status is not None:
             return HubError("unreachable", f"{self._endpoint} answers with {status} when it is asked for {name}")
         if isinstance(cause, OSError) and cause.errno == errno.ENOSPC:

@@ -138,14 +138,15 @@ from ansible_collections.plumbline.rag.plugins.module_utils._weights import Faul
 
 def _answer(outcome: _provision.Outcome, directory: str, service: str, changed: bool) -> dict[str, Any]:
     found = rules.weights_findings(service, outcome.path or directory, outcome.faults)
-    listed = "".join(f"{file.name}  {file.size}\n" for file in sorted(outcome.fetched, key=lambda file: file.name))
+    fetched = sorted(outcome.fetched, key=lambda file: file.name)
+    listed = "".join(f"{file.name}  {file.size}\n" for file in fetched)
     return {
         "changed": changed,
         "path": outcome.path,
         "relative": os.path.relpath(outcome.path, directory) if outcome.path else "",
         "commit": outcome.commit,
-        "fetched": [file.name for file in outcome.fetched],
-        "bytes": sum(file.size or 0 for file in outcome.fetched),
+        "fetched": [file.name for file in fetched],
+        "bytes": sum(file.size or 0 for file in fetched),
         "size": outcome.size,
         "findings": [finding.as_dict() for finding in found],
         "diff": {"before": "", "after": listed} if listed else {},
