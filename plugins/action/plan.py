@@ -10,11 +10,11 @@ from ansible.plugins.action import ActionBase
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _advice, _findings, _resolve, _rules, _spec
 from ansible_collections.plumbline.rag.plugins.module_utils._checks import _faults
-from ansible_collections.plumbline.rag.plugins.module_utils._rules import host
+from ansible_collections.plumbline.rag.plugins.module_utils._rules import gpu_host, host, weights
 from ansible_collections.plumbline.rag.plugins.plugin_utils import _controller
 
 # rag_accept may name what later phases find: importing a family declares its ids
-LATER = (host, _faults)
+LATER = (gpu_host, host, weights, _faults)
 
 
 class ActionModule(ActionBase):

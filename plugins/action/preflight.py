@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -39,6 +40,7 @@ class ActionModule(ActionBase):
         found = list(rules.host_findings(plan, host, facts))
         if gpu_host.needs_cards(plan, host):
             found += gpu_host.gpu_findings(plan, host, facts, self._ask("gpu_info", {}, task_vars))
+        found += self._weights(plan["hosts"][host], host, task_vars)
         findings = _findings.acknowledge(found, accept)
         if findings:
             display.display(_findings.table(findings))
@@ -52,6 +54,26 @@ class ActionModule(ActionBase):
     def _facts(self, task_vars: dict[str, Any], check_index: bool = False) -> dict[str, Any]:
         facts: dict[str, Any] = self._ask("host_facts", {"check_index": check_index}, task_vars)["host"]
         return facts
+
+    def _weights(self, services: dict[str, Any], host: str, task_vars: dict[str, Any]) -> Iterator[_findings.Finding]:
+        """What is wrong with weights that were brought along; those of a hub are judged when they are fetched."""
+        for name, service in services.items():
+            weights = service.get("weights") if name in ("embedder", "reranker") else None
+            if weights is None or weights["source"] == "hub":
+                continue
+            arguments = {
+                "state": "examined",
+                "service": name,
+                "engine": service["engine"],
+                "device": service["device"],
+                "code": "--trust-remote-code" in service["args"],
+                "repository": weights["repository"],
+                "revision": service["revision"],
+                "directory": weights["directory"],
+                "folder": weights["folder"],
+            }
+            for entry in self._ask("model_weights", arguments, task_vars)["findings"]:
+                yield _findings.Finding.from_dict({**entry, "where": {**entry["where"], "host": host}})
 
     def _ask(self, module: str, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         """What a module of the collection says of the target."""

@@ -60,9 +60,13 @@ def _probe(api: Any, inspected: Mapping[str, Any]) -> bool:
     if not inspected["State"].get("Running"):
         return False
     kind, *command = inspected["Config"]["Healthcheck"]["Test"]
+    return _run(api, inspected["Id"], command if kind == "CMD" else ["/bin/sh", "-c", *command])
+
+
+def _run(api: Any, container: str, command: list[str]) -> bool:
+    """Whether a command inside the container succeeds."""
     try:
-        command = command if kind == "CMD" else ["/bin/sh", "-c", *command]
-        identifier = api.exec_create(inspected["Id"], command)["Id"]
+        identifier = api.exec_create(container, command)["Id"]
         api.exec_start(identifier)
         return bool(api.exec_inspect(identifier)["ExitCode"] == 0)
     except Exception as error:
@@ -76,3 +80,21 @@ def log_end(api: Any, name: str, secrets: Iterable[str]) -> str:
     """The last lines of the container's log, masked."""
     raw: bytes = api.logs(name, tail=LOG_LINES)
     return mask(raw.decode("utf-8", "replace").rstrip(), secrets)
+
+
+def answers(
+    api: Any,
+    name: str,
+    command: list[str],
+    timeout: float,
+    pause: float = 1.0,
+    clock: Callable[[], float] = time.monotonic,
+) -> float:
+    """Return the seconds after which ``command``, which asks a healthy container for real work, succeeds inside it."""
+    started = clock()
+    while not _run(api, name, command):
+        judge(api.inspect_container(name))
+        if clock() - started > timeout:
+            raise NotReady(f"it is healthy, and a real request does not succeed within {timeout:.0f} seconds")
+        time.sleep(pause)
+    return clock() - started

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import posixpath
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from ansible_collections.plumbline.rag.plugins.module_utils import (
     _images,
     _rules,
     _sizing,
+    _startup,
     _tei,
     _wiring,
 )
@@ -63,7 +65,7 @@ class _Resolver(Topology):
 
     def device(self, engine: Mapping[str, Any], service: str, host: str) -> str:
         """What the engine computes on; one that needs no card uses the processor of a host without."""
-        spared = engine["gpu"] == "optional" and not self.cards(service, host)
+        spared = engine["gpu"] == "none" or (engine["gpu"] == "optional" and not self.cards(service, host))
         return "cpu" if self.spec["rag_image_source"] == "build" or spared else "gpu"
 
     def image(self, service: str, host: str) -> dict[str, Any]:
@@ -187,6 +189,8 @@ class _Resolver(Topology):
             "model": spec[f"rag_{service}_weights"] or model,
             "served_name": entry.id,
             "revision": spec[f"rag_{service}_revision"],
+            "weights": self.weights(service, engine, model, entry),
+            "timeout": _startup.timeout(engine, device, entry.raw.get("parameters")),
             "max_batch": limit,
             "max_tokens": entry.max_tokens,
             "limits": stated,
@@ -194,6 +198,24 @@ class _Resolver(Topology):
             "chat_template": self.catalog.templates.get(support.get("chat_template", "")),
             "gpus": self.cards(service, host),
             "api_key_secret": f"{service}_api_key",
+        }
+
+    def weights(
+        self, service: str, engine: Mapping[str, Any], model: str, entry: Embedder | Reranker
+    ) -> dict[str, Any] | None:
+        """Where the host has the weights and how they come there; None for an engine whose image holds them."""
+        spec, mount = self.spec, engine.get("weights")
+        if mount is None or spec["rag_image_source"] == "build":
+            return None
+        folder = spec[f"rag_{service}_weights"] or None
+        return {
+            "source": "folder" if folder is not None else spec["rag_weights_source"],
+            "repository": model,
+            "directory": spec["rag_weights_dir"],
+            "mount": mount,
+            "folder": None if folder is None else posixpath.relpath(folder, mount),
+            "endpoint": spec["rag_hub_endpoint"],
+            "bytes": _startup.file_bytes(entry.raw.get("parameters")),
         }
 
     def litellm(self, host: str) -> dict[str, Any]:

@@ -49,6 +49,8 @@ class Variable:
 NAME = ("[a-z0-9][a-z0-9_-]{0,39}", "lower-case letters, digits, dashes and underscores, 40 at most")
 TAG = (r"\w[\w.+-]{0,99}", "a version such as 1.2.3")
 EMAIL = (r"[^@\s]+@[^@\s]+", "an e-mail address")
+ABSOLUTE = (r"/[^:\s]*[^:/\s]", "an absolute path without colons and blanks")
+URL = (r"https?://[^\s/]+(/\S*)?", "a URL that begins with http:// or https://")
 
 
 VARIABLES: dict[str, Variable] = {
@@ -62,7 +64,8 @@ VARIABLES: dict[str, Variable] = {
     "rag_embedder_engine": Variable("str", "What serves the embedding model.", choices=ENGINES, required=True),
     "rag_embedder_revision": Variable("str", "Commit of the weights."),
     "rag_embedder_weights": Variable(
-        "str", "Folder with the weights inside the engine's container; fetched by name unless set."
+        "str",
+        "Folder with the weights inside the engine's container, of an image or of rag_weights_dir; found by name unless set.",
     ),
     "rag_embedder_dimensions": Variable("int", "Reduced (Matryoshka) dimension, for models that allow it."),
     "rag_embedder_query_prefix": Variable(
@@ -83,9 +86,7 @@ VARIABLES: dict[str, Variable] = {
     "rag_reranker": Variable("str", "Catalog id of the reranking model, or none.", "none"),
     "rag_reranker_engine": Variable("str", "What serves the reranking model.", choices=ENGINES),
     "rag_reranker_revision": Variable("str", "Commit of the reranker's weights."),
-    "rag_reranker_weights": Variable(
-        "str", "Folder with the reranker's weights inside the engine's container; fetched by name unless set."
-    ),
+    "rag_reranker_weights": Variable("str", "The same for the reranker's weights."),
     "rag_reranker_served_name": Variable(
         "str", "Name by which a hosted backend knows the reranking model; derived from rag_reranker unless set."
     ),
@@ -158,6 +159,22 @@ VARIABLES: dict[str, Variable] = {
     ),
     "rag_reranker_timeout": Variable("int", "Seconds that Open WebUI waits for the reranker.", 30),
     "rag_content_extraction": Variable("str", "Content extraction engine.", "builtin", choices=EXTRACTION),
+    "rag_weights_source": Variable(
+        "str",
+        "Where the engines' weights come from: fetched from a model hub by revision, or a folder that is on the hosts already.",
+        "hub",
+        choices=("hub", "folder"),
+    ),
+    "rag_weights_dir": Variable(
+        "str",
+        "Folder with the weights on the hosts, which engines see read-only; of the source folder, a hub cache or a folder a model.",
+        "/var/lib/plumbline/models",
+        form=ABSOLUTE,
+    ),
+    "rag_hub_endpoint": Variable(
+        "str", "URL of the model hub or of a mirror of it.", "https://huggingface.co", form=URL
+    ),
+    "rag_hub_token": Variable("secret", "Token of the model hub, for models that are not public."),
     "rag_image_source": Variable(
         "str", "Where images come from.", "registry", choices=("registry", "archive", "build")
     ),

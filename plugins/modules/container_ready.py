@@ -24,6 +24,11 @@ options:
     description: Seconds within which the health check has to succeed.
     type: int
     default: 120
+  command:
+    description: Command that asks the service for real work inside its container; it has to succeed within the same time.
+    type: list
+    elements: str
+    default: []
   secrets:
     description: Values that must not be shown.
     type: list
@@ -72,6 +77,7 @@ def main() -> None:
         argument_spec={
             "name": {"type": "str", "required": True},
             "timeout": {"type": "int", "default": 120},
+            "command": {"type": "list", "elements": "str", "default": []},
             "secrets": {"type": "list", "elements": "str", "default": [], "no_log": True},
         },
         supports_check_mode=True,
@@ -81,9 +87,12 @@ def main() -> None:
     if module.check_mode:
         module.exit_json(changed=False, waited=0.0)
     name, secrets = module.params["name"], module.params["secrets"]
+    command = module.params["command"]
     try:
         api = docker.from_env(timeout=60).api
         waited = _readiness.wait(api, name, module.params["timeout"])
+        if command:
+            waited += _readiness.answers(api, name, command, module.params["timeout"] - waited)
     except _readiness.NotReady as error:
         log = _readiness.log_end(api, name, secrets)
         module.fail_json(

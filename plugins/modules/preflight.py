@@ -12,6 +12,7 @@ short_description: Judge a host before anything is changed on it
 description:
   - Reads the host with M(plumbline.rag.host_facts) and evaluates the host rules (PL2xx) against its slice of the plan.
   - Reads the cards with M(plumbline.rag.gpu_info) when a service of the host is given some.
+  - Judges weights that were brought along with M(plumbline.rag.model_weights).
   - Prints the findings, and fails when an error among them is not acknowledged.
 version_added: 0.1.0
 author: plumbline.rag contributors (@plumbline)

@@ -8,9 +8,13 @@ import os
 import re
 import subprocess
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 QUICKSTART = ROOT / "inventories" / "quickstart"
@@ -69,6 +73,42 @@ def container_ids() -> dict[str, str]:
         for name in names
         if name.startswith("rag-")
     }
+
+
+def secrets_of(inventory: Path, installation: str) -> dict[str, str]:
+    """The secrets that were generated for an installation."""
+    return yaml.safe_load((inventory / ".secrets" / f"{installation}.yml").read_text(encoding="utf-8"))
+
+
+def ask(container: str, port: int, path: str, body: dict[str, Any], key: str) -> tuple[int, str]:
+    """Status and body of a request to a container of this machine."""
+    address = docker("inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", container)
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    request = urllib.request.Request(f"http://{address}:{port}{path}", json.dumps(body).encode(), headers)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def assert_nothing_changes(*arguments: str, inventory: Path) -> None:
+    """Another run of the same changes nothing and leaves every container as it is."""
+    before = container_ids()
+    again = site(*arguments, inventory=inventory)
+    assert again.status == 0
+    assert again.recap()["changed"] == 0
+    assert container_ids() == before
+
+
+def assert_it_goes(installation: str, inventory: Path) -> None:
+    """Removal takes the installation away with its volumes, and leaves the others alone."""
+    own = f"rag-{installation}-"
+    others = {name: identity for name, identity in container_ids().items() if not name.startswith(own)}
+    down = run("ansible-playbook", "plumbline.rag.uninstall", "-i", str(inventory), "-e", '{"uninstall_volumes": true}')
+    assert down.status == 0
+    assert container_ids() == others
+    assert docker("volume", "ls", "--quiet", "--filter", f"name=^{own}") == ""
 
 
 def findings(verb: str, installation: str = "default") -> list[dict]:

@@ -3,11 +3,30 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
-from .conftest import ROOT, container_ids, docker, open_errors, run, site
+import pytest
+import yaml
+
+from .conftest import (
+    ROOT,
+    ask,
+    assert_it_goes,
+    assert_nothing_changes,
+    container_ids,
+    docker,
+    open_errors,
+    secrets_of,
+    site,
+)
 
 INVENTORY = ROOT / "tests" / "stack" / "inventories" / "vllm"
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+def embedder(path: str, **body: Any) -> tuple[int, str]:
+    """Status and body of a route of vLLM."""
+    return ask("rag-vllm-embedder", 8000, path, body, secrets_of(INVENTORY, "vllm")["embedder_api_key"])
 
 
 def test_vllm_is_deployed_and_proven():
@@ -22,17 +41,50 @@ def test_the_floor_of_litellm_is_what_runs():
     assert docker("inspect", "--format", "{{.Config.Image}}", "rag-vllm-litellm").endswith("litellm:v1.94.3")
 
 
+@pytest.mark.parametrize(
+    ("body", "status", "text"),
+    [
+        ({"model": MODEL, "input": "word " * 400}, 400, "maximum context length is 256 tokens"),
+        ({"model": MODEL, "input": "a", "encoding_format": None}, 400, "encoding_format"),
+        ({"model": "acme/other", "input": "a"}, 404, "The model `acme/other` does not exist"),
+        ({"model": MODEL, "input": "a", "dimensions": 128}, 400, "Matryoshka"),
+    ],
+    ids=["too long", "no encoding", "another model", "fewer dimensions"],
+)
+def test_vllm_refuses_what_it_cannot_do(body: dict[str, Any], status: int, text: str):
+    answer = embedder("/v1/embeddings", **body)
+    assert (answer[0], text in answer[1]) == (status, True), answer[1]
+
+
+@pytest.mark.parametrize("route", ["/v1/rerank", "/v2/rerank"])
+def test_its_rerank_route_scores_by_cosine(route: str):
+    documents = ["Cats sleep a lot.", "Paris is the capital of France.", "It rains."]
+    status, body = embedder(route, model=MODEL, query="capital of France", documents=documents, top_n=2)
+    assert status == 200
+    results = json.loads(body)["results"]
+    assert [result["index"] for result in results][0] == 1
+    assert len(results) == 2
+    assert results[0]["relevance_score"] > 0.7
+
+
+def test_its_key_is_asked_for():
+    assert ask("rag-vllm-embedder", 8000, "/v1/embeddings", {"model": MODEL, "input": "a"}, "wrong")[0] == 401
+
+
 def test_a_second_run_changes_nothing():
+    assert_nothing_changes(inventory=INVENTORY)
+
+
+def test_a_changed_flag_recreates_only_that_service():
     before = container_ids()
-    again = site(inventory=INVENTORY)
-    assert again.status == 0
-    assert again.recap()["changed"] == 0
-    assert container_ids() == before
+    arguments = yaml.safe_load((INVENTORY / "group_vars" / "all.yml").read_text())["rag_embedder_extra_args"]
+    changed = json.dumps({"rag_embedder_extra_args": [*arguments, "--max-num-seqs", "64"]})
+    assert site("--extra-vars", changed, inventory=INVENTORY).status == 0
+    after = container_ids()
+    assert [name for name in after if after[name] != before.get(name)] == ["rag-vllm-embedder"]
+    assert '"--max-num-seqs","64"' in docker("inspect", "--format", "{{json .Config.Cmd}}", "rag-vllm-embedder")
+    assert open_errors(installation="vllm") == set()
 
 
 def test_it_goes_and_leaves_the_other_installation_alone():
-    others = {name: identity for name, identity in container_ids().items() if not name.startswith("rag-vllm-")}
-    down = run("ansible-playbook", "plumbline.rag.uninstall", "-i", str(INVENTORY), "-e", '{"uninstall_volumes": true}')
-    assert down.status == 0
-    assert container_ids() == others
-    assert docker("volume", "ls", "--quiet", "--filter", "name=^rag-vllm-") == ""
+    assert_it_goes("vllm", INVENTORY)

@@ -1,20 +1,20 @@
-"""The same site.yml with the double of TEI as embedder and as reranker, behind the default LiteLLM."""
+"""The same site.yml with the double of TEI as embedder and as reranker, behind the default LiteLLM, and a double of the hub."""
 
 from __future__ import annotations
 
 import json
-import urllib.error
-import urllib.request
 
 import pytest
-import yaml
 
-from .conftest import ROOT, container_ids, docker, open_errors, run, site
+from .conftest import ROOT, ask, assert_it_goes, assert_nothing_changes, docker, open_errors, run, secrets_of, site
+from .doubles.hub import HubDouble, Repository, serving, small_model
 
 INVENTORY = ROOT / "tests" / "stack" / "inventories" / "tei"
 IMAGE = "ghcr.io/huggingface/text-embeddings-inference:cpu-1.9.3"
 BASE = "localhost/plumbline/bundled-engine:0.1.0"
 RERANKER = "plumbline-tests/e5-small-reranker"
+EMBEDDER = "intfloat/multilingual-e5-small"
+COMMIT = "1" * 40
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,27 +38,40 @@ def info(service: str) -> dict:
 
 def rerank(documents: list[str]) -> tuple[int, str]:
     """Status and body of LiteLLM's rerank route."""
-    address = docker(
-        "inspect", "--format", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", "rag-tei-litellm"
-    )
-    key = yaml.safe_load((INVENTORY / ".secrets" / "tei.yml").read_text())["litellm_master_key"]
     body = {"model": RERANKER, "query": "capital of France", "documents": documents}
-    request = urllib.request.Request(
-        f"http://{address}:4000/v1/rerank",
-        json.dumps(body).encode(),
-        {"Authorization": f"Bearer {key}", "Content-Type": "application/json"},
-    )
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        return error.code, error.read().decode()
+    return ask("rag-tei-litellm", 4000, "/v1/rerank", body, secrets_of(INVENTORY, "tei")["litellm_master_key"])
 
 
-def test_tei_is_deployed_and_proven():
-    result = site(inventory=INVENTORY)
+@pytest.fixture(name="folder", scope="module")
+def _folder(tmp_path_factory):
+    """Extra variables that name a folder of their own for the weights."""
+    return json.dumps({"rag_weights_dir": str(tmp_path_factory.mktemp("host") / "models")})
+
+
+def test_weights_that_the_hub_does_not_hand_out_stop_the_run_before_a_container_is_touched(folder):
+    models = {EMBEDDER: Repository({COMMIT: small_model(EMBEDDER)}, {"main": COMMIT}, gated=True)}
+    with serving(HubDouble(models)) as hub:
+        result = site("-e", folder, "-e", f"rag_hub_endpoint={hub.url}", inventory=INVENTORY)
+    assert result.status == 2
+    assert f"PL257: The embedder's weights: {hub.url} refuses {EMBEDDER}" in result.output
+    assert docker("ps", "--all", "--quiet", "--filter", "name=^rag-tei-") == ""
+
+
+def test_tei_is_deployed_and_proven(folder):
+    models = {name: Repository({COMMIT: small_model(name)}, {"main": COMMIT}) for name in (EMBEDDER, RERANKER)}
+    with serving(HubDouble(models)) as hub:
+        result = site("-e", folder, "-e", f"rag_hub_endpoint={hub.url}", inventory=INVENTORY)
     assert result.status == 0
     assert open_errors(installation="tei") == set()
+
+
+def test_the_engines_see_the_weights_and_cannot_change_them():
+    for service, model in (("embedder", EMBEDDER), ("reranker", RERANKER)):
+        command = json.loads(docker("inspect", "--format", "{{json .Config.Cmd}}", f"rag-tei-{service}"))
+        where = f"/data/models--{model.replace('/', '--')}/snapshots/{COMMIT}"
+        assert command[:2] == ["--model-id", where]
+        mounts = json.loads(docker("inspect", "--format", "{{json .Mounts}}", f"rag-tei-{service}"))
+        assert [mount["RW"] for mount in mounts if mount["Destination"] == "/data"] == [False]
 
 
 def test_the_limits_of_the_plan_are_those_of_the_engines():
@@ -93,17 +106,9 @@ def test_this_litellm_forbids_tei_to_truncate():
     assert "must have less than 512 tokens" in body
 
 
-def test_a_second_run_changes_nothing():
-    before = container_ids()
-    again = site(inventory=INVENTORY)
-    assert again.status == 0
-    assert again.recap()["changed"] == 0
-    assert container_ids() == before
+def test_a_second_run_changes_nothing_and_needs_no_hub(folder):
+    assert_nothing_changes("-e", folder, "-e", "rag_hub_endpoint=http://127.0.0.1:9", inventory=INVENTORY)
 
 
 def test_it_goes_and_leaves_the_other_installation_alone():
-    others = {name: identity for name, identity in container_ids().items() if not name.startswith("rag-tei-")}
-    down = run("ansible-playbook", "plumbline.rag.uninstall", "-i", str(INVENTORY), "-e", '{"uninstall_volumes": true}')
-    assert down.status == 0
-    assert container_ids() == others
-    assert docker("volume", "ls", "--quiet", "--filter", "name=^rag-tei-") == ""
+    assert_it_goes("tei", INVENTORY)

@@ -84,8 +84,7 @@ WEIGHTS = register(
     "PL193",
     ERROR,
     "The folder of weights does not lie in a volume of the engine",
-    "The path is one inside the container. One of the host is not found there, and the engine tries to download a model of that "
-    "name.",
+    "The path is one inside the container, where rag_weights_dir is mounted. One of the host is not found there.",
     "Give an absolute path below the engine's volume.",
     example="rag_embedder_engine: vllm\nrag_embedder_weights: /srv/models/bge-m3    # /models/bge-m3",
     source="huggingface/text-embeddings-inference#67",

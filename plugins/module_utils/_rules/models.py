@@ -23,8 +23,8 @@ GATED = register(
     "PL137",
     ERROR,
     "The weights are behind a login",
-    "The engine fetches them by name at its first start, gets 401 and exits. No token is handed to it.",
-    "Accept the licence, put the weights on the host and name their folder in rag_embedder_weights or rag_reranker_weights.",
+    "The hub refuses to hand them out, and the run ends before the engine is started.",
+    "Accept the licence and set rag_hub_token to a token of that account, or bring the weights along (rag_weights_source: folder).",
     example="rag_embedder: google/embeddinggemma-300m\nrag_embedder_engine: vllm",
     source="huggingface/text-embeddings-inference#207",
 )
@@ -50,8 +50,9 @@ ON_PROCESSOR = register(
 
 
 def _fetched(subject: Subject, service: Service) -> bool:
-    """Whether the engine fetches the weights by name."""
-    return service.name in ("tei", "vllm") and subject.spec[f"rag_{service.kind}_weights"] is None
+    """Whether the weights are fetched by name."""
+    named = subject.spec[f"rag_{service.kind}_weights"] is None and subject.spec["rag_weights_source"] == "hub"
+    return service.name in ("tei", "vllm") and named
 
 
 def licence(subject: Subject) -> Iterator[Finding]:
@@ -66,8 +67,8 @@ def licence(subject: Subject) -> Iterator[Finding]:
 
 def gated(subject: Subject) -> Iterator[Finding]:
     for service in subject.services():
-        if service.entry.raw.get("gated") and _fetched(subject, service):
-            message = f"{service.entry.id} needs a login, and {service.name} would fetch it without one."
+        if service.entry.raw.get("gated") and _fetched(subject, service) and not subject.spec["rag_hub_token"]:
+            message = f"{service.entry.id} needs a login, and it would be fetched without one."
             yield GATED.finding(message, variable=f"rag_{service.kind}")
 
 

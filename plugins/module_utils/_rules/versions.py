@@ -157,7 +157,8 @@ def weak_reranker(subject: Subject) -> Iterator[Finding]:
 
 
 def no_revision(subject: Subject) -> Iterator[Finding]:
-    downloads = subject.choice.embedder_engine in ("tei", "vllm") and subject.spec["rag_embedder_weights"] is None
+    named = subject.spec["rag_embedder_weights"] is None and subject.spec["rag_weights_source"] == "hub"
+    downloads = subject.choice.embedder_engine in ("tei", "vllm") and named
     if downloads and subject.spec["rag_embedder_revision"] is None:
         yield NO_REVISION.finding("rag_embedder_revision is not set.", variable="rag_embedder_revision")
 

@@ -74,19 +74,27 @@ class Settings:
     payload_limit: int = 2_000_000
     api_key: str = ""
     workers: int = 2
-
-    @property
-    def reranks(self) -> bool:
-        return self.model == RERANKER
+    reranks: bool = False
 
     @property
     def max_input_length(self) -> int:
         return min(MAX_TOKENS, self.max_batch_tokens)
 
 
+def _model_of(model_id: str) -> str:
+    """The model behind a name, or behind a folder, whose configuration names it: the weights are the double's own."""
+    folder = Path(model_id)
+    if not folder.is_dir():
+        return model_id
+    for part in ("config.json", "tokenizer.json"):
+        if not (folder / part).is_file():
+            raise StartError(f"`{part}` not found")
+    return str(json.loads((folder / "config.json").read_text(encoding="utf-8")).get("_name_or_path"))
+
+
 def settings_from(options: dict[str, Any], version: str) -> Settings:
     """What the command line asks for; raises StartError where TEI would not start."""
-    model = options["model_id"]
+    model = _model_of(options["model_id"])
     if model not in (EMBEDDER, RERANKER):
         raise StartError("Could not download model artifacts")
     if options["default_prompt_name"] is not None:
@@ -97,9 +105,9 @@ def settings_from(options: dict[str, Any], version: str) -> Settings:
         )
     return Settings(
         version=version,
-        model=model,
+        model=options["model_id"],
         revision=options["revision"],
-        served_name=options.get("served_model_name") or model,
+        served_name=options.get("served_model_name") or options["model_id"],
         dtype=options["dtype"] or "float32",
         pooling=(options["pooling"] or "mean").replace("-", "_"),
         max_concurrent=options["max_concurrent_requests"],
@@ -111,6 +119,7 @@ def settings_from(options: dict[str, Any], version: str) -> Settings:
         payload_limit=options["payload_limit"],
         api_key=options["api_key"] or "",
         workers=options["tokenization_workers"] or 2,
+        reranks=model == RERANKER,
     )
 
 

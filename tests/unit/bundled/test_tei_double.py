@@ -209,6 +209,16 @@ def test_it_does_not_start(arguments):
         settings_from(cli.parse(arguments, {}, NEW), NEW)
 
 
+def test_a_folder_is_loaded_as_it_is(tmp_path):
+    arguments = ["--model-id", str(tmp_path), "--served-model-name", "mine"]
+    (tmp_path / "config.json").write_text(f'{{"_name_or_path": "{RERANKER}"}}')
+    with pytest.raises(StartError, match=r"`tokenizer.json` not found"):
+        settings_from(cli.parse(arguments, {}, NEW), NEW)
+    (tmp_path / "tokenizer.json").write_text("{}")
+    settings = settings_from(cli.parse(arguments, {}, NEW), NEW)
+    assert (settings.model, settings.served_name, settings.reranks) == (str(tmp_path), "mine", True)
+
+
 # TEI's own description, recorded as facts: what the double has, and what it leaves out.
 LEFT_OUT = {"/decode", "/tokenize", "/embed_all", "/embed_sparse"}
 

@@ -107,3 +107,42 @@ def test_a_container_that_ends_while_it_is_probed(
 def test_the_log_is_masked() -> None:
     log = _readiness.log_end(Api([]), "web", ["", "s3cr/et", "s3cr"])
     assert log == "a line\nthe password is ******** or ********"
+
+
+class Answering:
+    """An engine whose request succeeds at the third time; ``state`` is what it is in meanwhile."""
+
+    def __init__(self, state: dict[str, Any]) -> None:
+        self.state = state
+        self.commands: list[Any] = []
+
+    def exec_create(self, name: str, command: list[str]) -> dict[str, str]:
+        self.commands.append((name, command))
+        return {"Id": "x"}
+
+    def exec_start(self, identifier: str) -> None:
+        assert identifier == "x"
+
+    def exec_inspect(self, identifier: str) -> dict[str, int]:
+        assert identifier == "x"
+        return {"ExitCode": 0 if len(self.commands) > 2 else 1}
+
+    def inspect_container(self, name: str) -> dict[str, Any]:
+        return {"State": self.state, "RestartCount": 0}
+
+
+def test_a_real_request_has_to_succeed_after_the_health_check():
+    api = Answering({"Status": "running", "Health": {"Status": "healthy"}})
+    _readiness.answers(api, "engine", ["ask"], 5, pause=0)
+    assert api.commands == [("engine", ["ask"])] * 3
+
+
+def test_a_request_that_never_succeeds_is_not_waited_for_longer():
+    api = Answering({"Status": "running", "Health": {"Status": "healthy"}})
+    with pytest.raises(_readiness.NotReady, match="a real request does not succeed within 0 seconds"):
+        _readiness.answers(api, "engine", ["ask"], 0, pause=0, clock=iter([0.0, 1.0]).__next__)
+
+
+def test_an_engine_that_ends_at_its_first_request():
+    with pytest.raises(_readiness.NotReady, match="ended with exit code 137"):
+        _readiness.answers(Answering({"Status": "exited", "ExitCode": 137}), "engine", ["ask"], 5, pause=0)
