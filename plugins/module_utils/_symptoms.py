@@ -306,7 +306,7 @@ def recognise(lines: Iterable[str]) -> tuple[Symptom, str] | None:
     for symptom in SYMPTOMS:
         line = symptom.line(written)
         if line is not None:
-            return symptom, _shown(line)
+            return symptom, shown(line)
     return None
 
 
@@ -322,7 +322,7 @@ def explain(container: str, what: str, state: Mapping[str, Any], lines: Iterable
     return UNEXPLAINED.finding(f"{container}: {what}; its log does not say why in words that are known here.", **where)
 
 
-def _shown(line: str) -> str:
+def shown(line: str) -> str:
     """The message of a line, also of one that is JSON, shortened."""
     try:
         entry = json.loads(line)
