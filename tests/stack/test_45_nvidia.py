@@ -54,6 +54,8 @@ def fingerprint(tmp_path_factory):
         docker("run", "--detach", "--init", "--name", HOST, *options, *capabilities, *mounts, IMAGE)
         docker("cp", str(folder), f"{HOST}:/srv/repository")
         record()
+        # what is missing comes from the repository under test alone
+        shell("rm -f /etc/apt/sources.list /etc/apt/sources.list.d/*")
         shell(
             "mkdir /root/tiny; cd /root/tiny; for f in /bin/sh /bin/sleep /bin/cat; do"
             ' for g in $f $(ldd $f | grep -o "/[^ ]*"); do mkdir -p .${g%/*}; cp -L $g .$g; done; done;'
@@ -65,8 +67,8 @@ def fingerprint(tmp_path_factory):
         subprocess.run(["docker", "volume", "rm", "--force", VOLUME], check=False, capture_output=True)
 
 
-def role(key: str, **variables: object) -> Run:
-    """Run the play of the host, or another part of the role."""
+def role(key: str, *arguments: str, **variables: object) -> Run:
+    """Run the plays of the host, or another part of the role."""
     settings = {
         "ansible_connection": "community.docker.docker",
         "ansible_host": HOST,
@@ -75,7 +77,7 @@ def role(key: str, **variables: object) -> Run:
         "nvidia_toolkit_key_fingerprint": key,
         **variables,
     }
-    return run("ansible-playbook", str(FOLDER / "site.yml"), "-i", "gpu-host,", "-e", json.dumps(settings))
+    return run("ansible-playbook", str(FOLDER / "site.yml"), "-i", "gpu-host,", "-e", json.dumps(settings), *arguments)
 
 
 def dockerd() -> str:
