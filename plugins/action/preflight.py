@@ -29,7 +29,12 @@ class ActionModule(ActionBase):
         result: dict[str, Any] = super().run(tmp, task_vars)
         task_vars = task_vars or {}
         arguments = self.validate_argument_spec(
-            {"plan": {"type": "dict", "required": True}, "accept": {"type": "dict", "default": {}}}
+            {
+                "plan": {"type": "dict", "required": True},
+                "accept": {"type": "dict", "default": {}},
+                "driver_install": {"type": "bool", "default": False},
+                "toolkit_install": {"type": "bool", "default": True},
+            }
         )[1]
         plan, host = arguments["plan"], task_vars["inventory_hostname"]
         facts = self._facts(task_vars)
@@ -38,8 +43,10 @@ class ActionModule(ActionBase):
         # The plan has judged rag_accept as a whole; here only the ids of this family matter.
         accept = {id: reason for id, reason in arguments["accept"].items() if str(id).startswith("PL2")}
         found = list(rules.host_findings(plan, host, facts))
-        if gpu_host.needs_cards(plan, host):
-            found += gpu_host.gpu_findings(plan, host, facts, self._ask("gpu_info", {}, task_vars))
+        if gpu_host.needs_look(plan, host):
+            gpu = self._ask("gpu_info", {}, task_vars)
+            may = (arguments["driver_install"], arguments["toolkit_install"])
+            found += gpu_host.gpu_findings(plan, host, facts, gpu, *may)
         found += self._weights(plan["hosts"][host], host, task_vars)
         findings = _findings.acknowledge(found, accept)
         if findings:

@@ -10,14 +10,22 @@ import urllib.parse
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ansible_collections.plumbline.rag.plugins.module_utils import _symptoms
+from ansible_collections.plumbline.rag.plugins.module_utils._findings import Finding
+
 # So many restarts, and one more under way, is a container that cannot start.
 RESTARTS = 3
+# One that ends slowly does not get there within a minute: two restarts are enough by then.
+SLOW_RESTARTS = 2
+PATIENCE = 50
 LOG_LINES = 40
+# A traceback may be long, and its cause stands above it.
+READ_LINES = 400
 CONFLICT = 409
 
 
 class NotReady(Exception):
-    """The container does not do its work; the message says why, with the end of its log."""
+    """The container does not do its work; the message says how that shows."""
 
 
 def judge(inspected: Mapping[str, Any]) -> bool:
@@ -27,7 +35,7 @@ def judge(inspected: Mapping[str, Any]) -> bool:
         return False
     restarts = int(inspected.get("RestartCount") or 0)
     if state.get("Restarting") and restarts >= RESTARTS:
-        raise NotReady(f"it has ended {restarts + 1} times, last with exit code {state.get('ExitCode')}")
+        raise NotReady(_ended(restarts + 1, state))
     if state.get("Status") in ("exited", "dead"):
         raise NotReady(f"it has ended with exit code {state.get('ExitCode')}")
     return True
@@ -41,19 +49,51 @@ def mask(text: str, secrets: Iterable[str]) -> str:
     return text
 
 
-def wait(api: Any, name: str, timeout: float, pause: float = 1.0, clock: Callable[[], float] = time.monotonic) -> float:
+def wait(
+    api: Any,
+    name: str,
+    timeout: float,
+    pause: float = 1.0,
+    clock: Callable[[], float] = time.monotonic,
+    engine: bool = False,
+) -> float:
     """Return the seconds after which the container's own health check succeeds; ``api`` is the low-level Docker client.
 
-    The check is run from here as well, because the engine runs it only at its own, slower pace.
+    The check is run from here as well, because the engine runs it only at its own, slower pace. ``engine`` says that the
+    log is one that can be read: a restart whose cause it tells is not waited out.
     """
     started = clock()
+    first: int | None = None
+    seen, since = 0, started
     while True:
         inspected = api.inspect_container(name)
         if not judge(inspected) or _probe(api, inspected):
             return clock() - started
+        restarts = int(inspected.get("RestartCount") or 0)
+        first = restarts if first is None else first
+        grown = restarts - first
+        if grown > seen:
+            since = clock() if seen == 0 else since
+            seen = grown
+            found = _symptoms.recognise(_lines(api, name)) if engine else None
+            if found is not None and grown > found[0].passing:
+                raise NotReady(_ended(restarts, inspected["State"]))
+        if grown >= SLOW_RESTARTS and clock() - since >= PATIENCE:
+            raise NotReady(_ended(restarts, inspected["State"]))
         if clock() - started > timeout:
             raise NotReady(f"its health check does not succeed within {timeout:.0f} seconds")
         time.sleep(pause)
+
+
+def explain(api: Any, name: str, what: str, secrets: Iterable[str], engine: bool = False) -> Finding:
+    """The finding for a container that is not ready: from its log where that can be read, else from how it ended."""
+    lines = mask("\n".join(_lines(api, name)), secrets).splitlines() if engine else []
+    return _symptoms.explain(name, what, api.inspect_container(name)["State"], lines)
+
+
+def _ended(restarts: int, state: Mapping[str, Any]) -> str:
+    times = "once" if restarts == 1 else f"{restarts} times"
+    return f"it has ended {times}, last with exit code {state.get('ExitCode')}"
 
 
 def _probe(api: Any, inspected: Mapping[str, Any]) -> bool:
@@ -78,8 +118,12 @@ def _run(api: Any, container: str, command: list[str]) -> bool:
 
 def log_end(api: Any, name: str, secrets: Iterable[str]) -> str:
     """The last lines of the container's log, masked."""
-    raw: bytes = api.logs(name, tail=LOG_LINES)
-    return mask(raw.decode("utf-8", "replace").rstrip(), secrets)
+    return mask("\n".join(_lines(api, name, LOG_LINES)), secrets)
+
+
+def _lines(api: Any, name: str, number: int = READ_LINES) -> list[str]:
+    raw: bytes = api.logs(name, tail=number)
+    return raw.decode("utf-8", "replace").rstrip().splitlines()
 
 
 def answers(

@@ -11,7 +11,8 @@ module: container_ready
 short_description: Wait until a container does its work, and say why it does not
 description:
   - Runs the container's own health check until it succeeds, which is sooner than the engine reports it.
-  - Fails at once for a container that keeps ending, and shows the end of its log with all secrets masked.
+  - Fails within a minute for a container that keeps ending, and shows the end of its log with all secrets masked.
+  - Reads the log of text-embeddings-inference and vLLM for what keeps them from starting, and says what to do (PL301 to PL317).
 version_added: 0.1.0
 author: plumbline.rag contributors (@plumbline)
 requirements: [docker]
@@ -34,6 +35,10 @@ options:
     type: list
     elements: str
     default: []
+  software:
+    description: What runs in the container, where its log is to be read for the cause of a failure.
+    type: str
+    choices: [tei, vllm]
 attributes:
   check_mode:
     description: Does not wait, because the container may not be there.
@@ -56,6 +61,11 @@ waited:
   returned: success
   type: float
   sample: 2.1
+findings:
+  description: Why the container does not get ready.
+  returned: failure
+  type: list
+  elements: dict
 """
 
 from ansible.module_utils.basic import AnsibleModule, missing_required_lib
@@ -79,6 +89,7 @@ def main() -> None:
             "timeout": {"type": "int", "default": 120},
             "command": {"type": "list", "elements": "str", "default": []},
             "secrets": {"type": "list", "elements": "str", "default": [], "no_log": True},
+            "software": {"type": "str", "choices": ["tei", "vllm"]},
         },
         supports_check_mode=True,
     )
@@ -86,18 +97,20 @@ def main() -> None:
         module.fail_json(msg=missing_required_lib("docker"), exception=str(DOCKER_ERROR))
     if module.check_mode:
         module.exit_json(changed=False, waited=0.0)
-    name, secrets = module.params["name"], module.params["secrets"]
+    name, secrets, engine = module.params["name"], module.params["secrets"], module.params["software"] is not None
     command = module.params["command"]
     try:
         api = docker.from_env(timeout=60).api
-        waited = _readiness.wait(api, name, module.params["timeout"])
+        waited = _readiness.wait(api, name, module.params["timeout"], engine=engine)
         if command:
             waited += _readiness.answers(api, name, command, module.params["timeout"] - waited)
     except _readiness.NotReady as error:
+        finding = _readiness.explain(api, name, str(error), secrets, engine)
         log = _readiness.log_end(api, name, secrets)
         module.fail_json(
-            msg=f"The container {name} does not work: {error}. The end of its log:\n{log}\n"
-            f"It is left as it is for a look (docker logs {name}); correct the cause and run the same command again."
+            msg=f"{finding.id}: The container {finding.message} {finding.remedy}\nThe end of its log:\n{log}\n"
+            f"It is left as it is for a look (docker logs {name}).",
+            findings=[finding.as_dict()],
         )
     except docker.errors.DockerException as error:
         module.fail_json(msg=f"The container {name} cannot be examined: {_readiness.mask(str(error), secrets)}")

@@ -12,6 +12,7 @@ short_description: Read the NVIDIA graphics cards of a host and whether containe
 description:
   - Reads each card's capability, memory, processes and MIG instances with C(nvidia-smi), compares the driver's kernel module
     with its library, and asks Docker for the C(nvidia) runtime and for CDI.
+  - Says whether the host waits for a reboot, and what the CDI specification was made for.
   - A host without a card answers with an empty list; that is not an error.
 version_added: 0.1.0
 author: plumbline.rag contributors (@plumbline)
@@ -46,6 +47,8 @@ gpus:
       free_mb: 22561
       driver: 550.54.15
       mig: false
+      mig_changes: false
+      fault: null
       instances: []
       processes: [{pid: 4211, name: /usr/local/bin/text-embeddings-router, memory_mb: 1210}]
 driver:
@@ -53,14 +56,38 @@ driver:
   returned: success
   type: dict
   sample: {state: works, reason: "", kernel: 550.54.15, library: 550.54.15}
+toolkit:
+  description: Version of NVIDIA's container toolkit; null where it is not installed.
+  returned: success
+  type: str
+  sample: 1.20.0
 docker:
-  description: Whether Docker has the nvidia runtime, whether it has CDI with NVIDIA's specification, and whether it came as a snap.
+  description: >-
+    Whether Docker has the nvidia runtime, whether it has CDI on and with NVIDIA's specification, which form of device request
+    suits it (C(cdi) or C(runtime)), and whether it came as a snap.
   returned: success
   type: dict
-  sample: {runtime: true, cdi: false, snap: false}
+  sample: {runtime: false, cdi: true, cdi_on: true, form: cdi, snap: false}
+specification:
+  description: >-
+    What the CDI specification that the role nvidia wrote was made for, what one would be made for now, and the specifications
+    of others for the same cards.
+  returned: success
+  type: dict
+  sample:
+    path: /etc/cdi/nvidia.yaml
+    recorded: null
+    wanted: driver 550.54.15, toolkit 1.20.0, devices GPU-8f6d5a3e-1f3f-4c0b-9d6a-0a2b4c6d8e0f
+    foreign: []
+reboot:
+  description: Whether the host waits for a reboot, and the packages that ask for it, as far as the distribution records them.
+  returned: success
+  type: dict
+  sample: {pending: false, packages: []}
 """
 
 import glob
+import os
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -69,6 +96,7 @@ from ansible_collections.plumbline.rag.plugins.module_utils import _gpu, _host
 KERNEL_MODULE = "/proc/driver/nvidia/version"
 LIBRARIES = ("/usr/lib/*/libnvidia-ml.so.*", "/usr/lib64/libnvidia-ml.so.*", "/usr/lib/libnvidia-ml.so.*")
 SPECIFICATIONS = ("/etc/cdi/*", "/var/run/cdi/*")
+REBOOT = "/var/run/reboot-required"
 
 
 def read(path: str) -> str:
@@ -80,31 +108,44 @@ def read(path: str) -> str:
         return ""
 
 
+def reboot(module: AnsibleModule) -> dict[str, object]:
+    """Whether the host waits for a reboot: Debian and Ubuntu leave a file, the RHEL family has a program."""
+    if os.path.exists(REBOOT):
+        return {"pending": True, "packages": sorted(set(read(f"{REBOOT}.pkgs").split()))}
+    program = module.get_bin_path("needs-restarting")
+    return {"pending": program is not None and module.run_command([program, "-r"])[0] == 1, "packages": []}
+
+
 def main() -> None:
     """Run the module."""
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    program = module.get_bin_path("nvidia-smi")
 
-    def ask(*arguments: str) -> tuple[int | None, str]:
+    def ask(name: str, *arguments: str) -> tuple[int | None, str]:
+        program = module.get_bin_path(name)
         if program is None:
             return None, ""
         status, output, errors = module.run_command([program, *arguments], environ_update={"LC_ALL": "C"})
         return status, output + errors
 
-    status, output = ask(*_gpu.query(_gpu.CARD_FIELDS))
+    status, output = ask("nvidia-smi", *_gpu.query(_gpu.CARD_FIELDS))
     found = _gpu.cards(output) if status == 0 else []
     if found:
-        running = _gpu.processes(ask(*_gpu.query(_gpu.PROCESS_FIELDS, of="compute-apps"))[1])
-        parts = _gpu.instances(ask("-L")[1]) if any(card["mig"] for card in found) else {}
+        running = _gpu.processes(ask("nvidia-smi", *_gpu.query(_gpu.PROCESS_FIELDS, of="compute-apps"))[1])
+        parts = _gpu.instances(ask("nvidia-smi", "-L")[1]) if any(card["mig"] for card in found) else {}
         found = _gpu.attach(found, running, parts)
     kernel = _gpu.kernel_version(read(KERNEL_MODULE))
     library = _gpu.library_version(name for pattern in LIBRARIES for name in glob.glob(pattern))
     specifications = {path: read(path) for pattern in SPECIFICATIONS for path in glob.glob(pattern)}
+    toolkit = _gpu.toolkit_version(ask("nvidia-ctk", "--version")[1])
+    version = found[0]["driver"] if found else None
     module.exit_json(
         changed=False,
         gpus=found,
         driver=_gpu.driver(status, output, kernel, library),
+        toolkit=toolkit,
         docker=_gpu.docker_support(_host.docker_info(), specifications),
+        specification=_gpu.specification(version, toolkit, found, specifications),
+        reboot=reboot(module),
     )
 
 

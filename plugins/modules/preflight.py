@@ -11,7 +11,7 @@ module: preflight
 short_description: Judge a host before anything is changed on it
 description:
   - Reads the host with M(plumbline.rag.host_facts) and evaluates the host rules (PL2xx) against its slice of the plan.
-  - Reads the cards with M(plumbline.rag.gpu_info) when a service of the host is given some.
+  - Reads the cards with M(plumbline.rag.gpu_info) when a service of the host is given some, or could be.
   - Judges weights that were brought along with M(plumbline.rag.model_weights).
   - Prints the findings, and fails when an error among them is not acknowledged.
 version_added: 0.1.0
@@ -25,6 +25,14 @@ options:
     description: Acknowledged findings, id to reason, as in C(rag_accept).
     type: dict
     default: {}
+  driver_install:
+    description: Whether the role nvidia may install the driver where there is none.
+    type: bool
+    default: false
+  toolkit_install:
+    description: Whether the role nvidia may install the container toolkit where there is none.
+    type: bool
+    default: true
 attributes:
   action:
     description: The rules run on the controller, the facts come from the host.

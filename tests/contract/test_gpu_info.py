@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-CARD = "0, GPU-11111111-2222-3333-4444-555555555555, NVIDIA L4, 8.9, 23034, 22561, 550.54.15, [N/A]"
+CARD = "0, GPU-11111111-2222-3333-4444-555555555555, NVIDIA L4, 8.9, 23034, 22561, 550.54.15, [N/A], [N/A]"
 SERVICE = {
     "container": "plumbline-contract-embedder",
     "engine": "tei",

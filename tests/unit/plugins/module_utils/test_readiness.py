@@ -25,9 +25,15 @@ def inspected(status: str, health: str = "starting", restarts: int = 0, code: in
 class Api:
     """The Docker client: one inspection and one exit code of the health check for each look."""
 
-    def __init__(self, looks: list[dict[str, Any]], codes: list[int] | None = None) -> None:
+    def __init__(
+        self,
+        looks: list[dict[str, Any]],
+        codes: list[int] | None = None,
+        log: bytes = b"a line\nthe password is s3cr/et or s3cr%2Fet\n",
+    ) -> None:
         self.looks = looks
         self.codes = codes or []
+        self.log = log
         self.commands: list[list[str]] = []
 
     def inspect_container(self, name: str) -> dict[str, Any]:
@@ -44,7 +50,7 @@ class Api:
         return {"ExitCode": self.codes.pop(0) if self.codes else 1}
 
     def logs(self, name: str, tail: int) -> bytes:
-        return b"a line\nthe password is s3cr/et or s3cr%2Fet\n"
+        return self.log
 
 
 def test_healthy_needs_no_probe() -> None:
@@ -146,3 +152,77 @@ def test_a_request_that_never_succeeds_is_not_waited_for_longer():
 def test_an_engine_that_ends_at_its_first_request():
     with pytest.raises(_readiness.NotReady, match="ended with exit code 137"):
         _readiness.answers(Answering({"Status": "exited", "ExitCode": 137}), "engine", ["ask"], 5, pause=0)
+
+
+UNKNOWN = b"something new\n"
+FULL = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.16 GiB.\n"
+FLAG = b"error: unexpected argument '--token=s3cr/et' found\n"
+
+
+class Clock:
+    """A clock that goes on by some seconds at each look."""
+
+    def __init__(self, step: float) -> None:
+        self.now = 0.0
+        self.step = step
+
+    def __call__(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+def loop(*restarts: int) -> list[dict[str, Any]]:
+    return [inspected("restarting", restarts=number, code=1) for number in restarts]
+
+
+@pytest.mark.parametrize(
+    ("looks", "log", "engine", "text"),
+    [
+        # what a log tells for certain is not waited out
+        (loop(0, 1), FLAG, True, "ended once, last with exit code 1"),
+        # what may pass is given a second start
+        (loop(0, 1, 2), FULL, True, "ended 2 times"),
+        # another program's log is not read
+        (loop(0, 1, 2, 3), FLAG, False, "ended 4 times"),
+        (loop(0, 1, 2, 3), UNKNOWN, True, "ended 4 times"),
+        # a loop that a former run has left behind
+        (loop(17), UNKNOWN, True, "ended 18 times"),
+    ],
+)
+def test_a_restart_loop(looks: list[dict[str, Any]], log: bytes, engine: bool, text: str) -> None:
+    api = Api(looks, log=log)
+    with pytest.raises(_readiness.NotReady, match=text):
+        _readiness.wait(api, "web", 900, pause=0, clock=Clock(1), engine=engine)
+    assert len(api.looks) == 1
+
+
+def test_a_slow_loop_is_recognised_within_a_minute_of_its_first_end() -> None:
+    clock = Clock(1)
+    looks = [inspected("running", restarts=0)] * 20 + [inspected("running", restarts=1)] * 10
+    with pytest.raises(_readiness.NotReady, match="ended 2 times"):
+        _readiness.wait(Api([*looks, inspected("running", restarts=2)], log=UNKNOWN), "web", 900, 0, clock, True)
+    assert clock.now < 20 * 2 + 70
+
+
+def test_one_restart_is_no_loop() -> None:
+    looks = [
+        inspected("running", restarts=0),
+        *[inspected("running", restarts=1)] * 80,
+        inspected("running", "healthy"),
+    ]
+    assert _readiness.wait(Api(looks, log=UNKNOWN), "web", 900, 0, Clock(1), True) > 80
+
+
+@pytest.mark.rule("PL304", fires=True)
+def test_the_explanation_is_masked() -> None:
+    finding = _readiness.explain(Api(loop(1), log=FLAG), "web", "it has ended once", ["s3cr/et"], engine=True)
+    assert finding.message == (
+        "web: it has ended once, because it does not accept an argument: "
+        "error: unexpected argument '--token=********' found"
+    )
+
+
+@pytest.mark.rule("PL304", fires=False)
+@pytest.mark.rule("PL314", fires=True)
+def test_another_programs_log_is_not_explained() -> None:
+    assert _readiness.explain(Api(loop(1), log=FLAG), "web", "it has ended once", []).id == "PL314"

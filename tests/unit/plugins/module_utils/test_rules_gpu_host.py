@@ -26,6 +26,8 @@ def card(index: int, name: str, capability: str, memory_mb: int, free_mb: int) -
         "free_mb": free_mb,
         "driver": "550.54.15",
         "mig": False,
+        "mig_changes": False,
+        "fault": None,
         "instances": [],
         "processes": [],
     }
@@ -58,13 +60,15 @@ GPU: dict[str, Any] = {
     "gpus": [card(0, "NVIDIA L4", "8.9", 23034, 22561), card(1, "NVIDIA H200", "9.0", 143771, 143155)],
     "driver": {"state": "works", "reason": "", "kernel": "550.54.15", "library": "550.54.15"},
     "docker": {"runtime": True, "cdi": False, "snap": False},
+    "toolkit": "1.20.0",
+    "reboot": {"pending": False, "packages": []},
 }
 
 
-def found(change: Change) -> list[Any]:
+def found(change: Change, **may: bool) -> list[Any]:
     plan, facts, gpu = copy.deepcopy((PLAN, FACTS, GPU))
     change(plan["hosts"]["box"], facts, gpu)
-    return list(gpu_host.gpu_findings(plan, "box", facts, gpu))
+    return list(gpu_host.gpu_findings(plan, "box", facts, gpu, **may))
 
 
 def embedder(**values: Any) -> Change:
@@ -90,13 +94,31 @@ def mig(*instances: str, gpus: list[Any] | None = None) -> Change:
     return change
 
 
+def alone(host: dict[str, Any]) -> None:
+    del host["reranker"]
+
+
+def no_toolkit(gpu: dict[str, Any]) -> None:
+    gpu["docker"].update(runtime=False)
+    gpu["toolkit"] = None
+
+
+def running(host: dict[str, Any], facts: dict[str, Any], gpu: dict[str, Any]) -> None:
+    facts["containers"] = [{"name": "rag-embedder"}, {"name": "rag-reranker"}]
+    gpu["gpus"][0]["free_mb"] = 9000
+
+
 INSTANCE = "MIG-c6d4f1ef-42e4-5de3-91c7-45d71c87eb3f"
 FIRES: dict[str, tuple[str, Change, str]] = {
     "no such index": ("PL210", embedder(gpus=[2]), "card 2 of box, which is not there: it has 0 (NVIDIA L4), 1"),
     "no such UUID": ("PL210", embedder(gpus=["GPU-ffff"]), "card GPU-ffff of box"),
     "no driver": ("PL210", no_driver, "no NVIDIA driver is installed"),
     "mixed": ("PL211", embedder(gpus=[0, 1]), "capabilities 8.9, 9.0"),
-    "too old": ("PL212", first_card(compute_capability="7.0"), "7.0 is below 7.5"),
+    "too old": (
+        "PL212",
+        lambda host, facts, gpu: (alone(host), gpu["gpus"][0].update(compute_capability="7.0")),
+        "7.0 is below 7.5",
+    ),
     "not built": ("PL212", first_card(compute_capability="10.3"), "no image is compiled for compute capability 10.3"),
     "other tag": (
         "PL212",
@@ -118,15 +140,57 @@ FIRES: dict[str, tuple[str, Change, str]] = {
         lambda host, facts, gpu: gpu["driver"].update(state="mismatch", library="550.90.07"),
         "is 550.54.15, its library 550.90.07",
     ),
-    "no runtime": ("PL215", lambda host, facts, gpu: gpu["docker"].update(runtime=False), "neither the nvidia runtime"),
+    "no toolkit": ("PL215", lambda host, facts, gpu: no_toolkit(gpu), "neither the nvidia runtime"),
     "snap": ("PL215", lambda host, facts, gpu: gpu["docker"].update(snap=True), "is a snap"),
     "half set up": ("PL216", mig(), "has no instance"),
+    "reboot for the driver": (
+        "PL217",
+        lambda host, facts, gpu: gpu["reboot"].update(pending=True, packages=["linux-base", "nvidia-driver-550"]),
+        "box waits for a reboot, by linux-base, nvidia-driver-550",
+    ),
+    "another reboot": ("PL217", lambda host, facts, gpu: gpu["reboot"].update(pending=True), "box waits for a reboot."),
+    "twice": (
+        "PL218",
+        embedder(gpus=[0, "GPU-01111111"]),
+        "0 and GPU-01111111, which are the same card of box",
+    ),
+    "divided": ("PL219", mig(INSTANCE), f"as 0, is divided into {INSTANCE} (1g.5gb)"),
+    "mode changes": (
+        "PL220",
+        lambda host, facts, gpu: (alone(host), gpu["gpus"][0].update(mig_changes=True)),
+        "mode on",
+    ),
+    "fault": (
+        "PL221",
+        lambda host, facts, gpu: (alone(host), gpu["gpus"][0].update(fault="ERR!")),
+        "Card 0 of box, given to the embedder, reports ERR!",
+    ),
+    "idle card": (
+        "PL222",
+        lambda host, facts, gpu: host["embedder"].update(device="cpu", gpus=[], image="x/tei:cpu-1.9.3"),
+        "box has card 0 (NVIDIA L4), 1 (NVIDIA H200), and the embedder computes on the processor with x/tei:cpu-1.9.3",
+    ),
+    "image for the processor": (
+        "PL212",
+        embedder(image="x/tei:cpu-1.9.3"),
+        "x/tei:cpu-1.9.3 does not run on compute capability 8.9",
+    ),
+    "too old for vllm": (
+        "PL212",
+        lambda host, facts, gpu: (host.pop("embedder"), gpu["gpus"][0].update(compute_capability="7.0")),
+        "vLLM needs compute capability 7.5, it has 7.0",
+    ),
+    "old driver": (
+        "PL223",
+        lambda host, facts, gpu: (alone(host), gpu["gpus"][0].update(driver="525.147.05")),
+        "The driver of box is 525.147.05; the image of the embedder needs branch 535 or later",
+    ),
+    "more than there is": (
+        "PL213",
+        lambda host, facts, gpu: (running(host, facts, gpu), host["reranker"].update(card_memory={"share": 0.95})),
+        "the embedder 2048 MiB and the reranker 21882 MiB are needed",
+    ),
 }
-
-
-def running(host: dict[str, Any], facts: dict[str, Any], gpu: dict[str, Any]) -> None:
-    facts["containers"] = [{"name": "rag-embedder"}, {"name": "rag-reranker"}]
-    gpu["gpus"][0]["free_mb"] = 9000
 
 
 def without_cards(host: dict[str, Any], facts: dict[str, Any], gpu: dict[str, Any]) -> None:
@@ -146,9 +210,15 @@ QUIET: dict[str, Change] = {
     "tag for the card": embedder(image="x/tei:89-1.9.3"),
     "what runs already has its memory": running,
     "memory that is not reported": first_card(memory_mb=None, free_mb=None),
-    "CDI": lambda host, facts, gpu: gpu["docker"].update(runtime=False, cdi=True),
+    "CDI": lambda host, facts, gpu: (no_toolkit(gpu), gpu["docker"].update(cdi=True)),
+    "a toolkit that is not configured yet": lambda host, facts, gpu: gpu["docker"].update(runtime=False),
+    "on the processor of a host without cards": lambda host, facts, gpu: (
+        alone(host),
+        host["embedder"].update(device="cpu", gpus=[]),
+        gpu.update(gpus=[]),
+    ),
     "docker is not there yet": lambda host, facts, gpu: (
-        gpu["docker"].update(runtime=False),
+        no_toolkit(gpu),
         facts["docker"].update(state="absent"),
     ),
     "a MIG instance": mig(INSTANCE, gpus=[INSTANCE]),
@@ -168,6 +238,48 @@ def test_fires(name: str) -> None:
 
 
 @pytest.mark.rule("PL210", "PL211", "PL212", "PL213", "PL214", "PL215", "PL216", fires=False)
+@pytest.mark.rule("PL217", "PL218", "PL219", "PL220", "PL221", "PL222", "PL223", fires=False)
 @pytest.mark.parametrize("name", QUIET)
 def test_quiet(name: str) -> None:
     assert found(QUIET[name]) == []
+
+
+@pytest.mark.rule("PL215", fires=False)
+def test_a_toolkit_that_may_be_installed_is_not_missing() -> None:
+    assert found(lambda host, facts, gpu: no_toolkit(gpu), toolkit_install=True) == []
+
+
+@pytest.mark.rule("PL210", fires=False)
+def test_a_driver_that_may_be_installed_is_not_missing() -> None:
+    assert found(no_driver, driver_install=True) == []
+
+
+@pytest.mark.rule("PL217", fires=True)
+@pytest.mark.parametrize(
+    ("packages", "state", "severity"),
+    [
+        ([], "works", "warning"),
+        (["linux-image-6.1.0-40-amd64"], "works", "warning"),
+        (["libnvidia-compute-550"], "works", "error"),
+        ([], "broken", "error"),
+    ],
+)
+def test_a_reboot_stops_when_it_concerns_the_driver(packages: list[str], state: str, severity: str) -> None:
+    def change(host: dict[str, Any], facts: dict[str, Any], gpu: dict[str, Any]) -> None:
+        gpu["reboot"].update(pending=True, packages=packages)
+        gpu["driver"].update(state=state)
+
+    assert [finding.severity for finding in found(change) if finding.id == "PL217"] == [severity]
+
+
+@pytest.mark.parametrize(
+    ("service", "looks"),
+    [
+        ({"engine": "tei", "device": "gpu", "gpus": [0]}, True),
+        ({"engine": "tei", "device": "cpu", "gpus": []}, True),
+        ({"engine": "vllm", "device": "cpu", "gpus": []}, False),
+        ({"engine": "bundled", "device": "cpu", "gpus": []}, False),
+    ],
+)
+def test_cards_are_looked_at_where_they_matter(service: dict[str, Any], looks: bool) -> None:
+    assert gpu_host.needs_look({"hosts": {"box": {"images": [], "embedder": service}}}, "box") is looks
