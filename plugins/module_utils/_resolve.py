@@ -363,6 +363,12 @@ class _Resolver:
             result[service] = builders[service](host) if service in builders else self.engine(service, host)
         return result
 
+    def replica(self, host: str, hosts: Mapping[str, Any]) -> dict[str, Any]:
+        """A further Open WebUI; without a URL when its port is published on its own host only."""
+        publish = hosts[host]["open_webui"]["publish"]
+        local = publish["address"].startswith("127.")
+        return {"host": host, "url": None if local else f"http://{self.addresses[host]}:{publish['port']}"}
+
     def verification(self, hosts: Mapping[str, Any]) -> dict[str, Any]:
         """What verification expects at each hop, seen from the first Open WebUI host."""
         spec, choice, versions = self.spec, self.choice, self.catalog.versions
@@ -382,10 +388,15 @@ class _Resolver:
             "host": host,
             "depth": spec["rag_verify_depth"],
             "eval_set": spec["rag_eval_set"],
+            "images": {
+                service["container"]: service["image"] for name, service in hosts[host].items() if name != "images"
+            },
             "embedder": {
                 "engine": choice.embedder_engine,
                 "model": choice.embedder.id,
                 "served_name": choice.embedder.id,
+                "revision": spec["rag_embedder_revision"],
+                "pooling": choice.embedder.raw.get("pooling"),
                 "dimensions": choice.dimensions,
                 "reduced_dimensions": choice.dimensions if choice.dimensions != choice.embedder.dimensions else None,
                 "normalized": choice.embedder.normalized,
@@ -456,6 +467,7 @@ class _Resolver:
                 "config_owner": webui["config_owner"],
                 "env": webui["env"],
                 "settings": webui["settings"],
+                "replicas": [self.replica(other, hosts) for other in self.where["open_webui"][1:]],
             },
             "vector_store": None
             if database is None
