@@ -62,11 +62,10 @@ def parse(text: str) -> Lock:
     wrong = [name for name, kind in _PARTS.items() if name not in lock or not isinstance(lock[name], kind)]
     if wrong:
         raise ValueError(f"{', '.join(wrong)} {'is' if len(wrong) == 1 else 'are'} missing or of another type")
-    if lock["vectors"] is not None:
-        try:
-            _table(lock["vectors"]["rows"])
-        except (AttributeError, KeyError, TypeError, ValueError):
-            raise ValueError("its vectors cannot be read") from None
+    try:
+        _read_through(lock)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise ValueError("its plan, vectors or baseline cannot be read") from None
     return lock
 
 
@@ -139,6 +138,19 @@ def record(
         "images": document["measurements"].get("container images", {}),
         "versions": document["versions"],
     }
+
+
+def _read_through(lock: Lock) -> None:
+    """Touch everything that is compared later, so that a damaged file fails here."""
+    summary(lock)
+    changes.compare(lock["plan"], lock["plan"])
+    if lock["vectors"] is not None:
+        _table(lock["vectors"]["rows"])
+    quality = lock["baseline"].get("quality")
+    if quality is not None:
+        _comparable(lock["baseline"], {"quality": quality})
+        for way in ("without", "with"):
+            float(quality[way]["ndcg"])
 
 
 def _table(rows: Sequence[Mapping[str, str]]) -> dict[str, list[float]]:

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import jinja2
 import pytest
 
-from ansible_collections.plumbline.rag.plugins.module_utils import _report
+from ansible_collections.plumbline.rag.plugins.module_utils import _lock, _report
 
 from .rag_stack import Stack, error
 
@@ -25,10 +25,20 @@ def document(change: Any = None, accept: str = "") -> dict[str, Any]:
     if change:
         change(stack)
     result = stack.run()
+    vectors = result.pop("reference_vectors")
+    content = {
+        "installation": "default",
+        "collection": "0.1.0",
+        "time": "2026-01-02T03:04:05+00:00",
+        "fingerprint": _lock.fingerprint(stack.plan),
+        **result,
+    }
+    _lock.judge(None, [], content, vectors)
     if accept:
-        for found in [*result["findings"], *(one for check in result["checks"] for one in check["findings"])]:
+        for found in [*content["findings"], *(one for check in content["checks"] for one in check["findings"])]:
             found["accepted"] = accept
-    return {"installation": "default", "collection": "0.1.0", "time": "2026-01-02T03:04:05+00:00", **result}
+    content["lock"] = _lock.summary(_lock.record(None, content, {"verify": stack.plan, "hosts": {}}, vectors))
+    return content
 
 
 def page(content: dict[str, Any]) -> str:
