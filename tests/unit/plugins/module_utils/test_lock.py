@@ -224,7 +224,10 @@ def test_an_acknowledged_difference_is_recorded(rule: str, vectors: str, baselin
         (json.dumps({"schema": 1}), "collection, installation, time, plan, .* are missing or of another type"),
         (json.dumps({**LOCK, "baseline": None}), "baseline is missing or of another type"),
         (json.dumps({**LOCK, "vectors": {}}), "its plan, vectors or baseline cannot be read"),
-        (json.dumps({**LOCK, "vectors": {"time": FIRST, "rows": [{"text": "a", "vector": "AAA"}]}}), "its plan, vectors or"),
+        (
+            json.dumps({**LOCK, "vectors": {"time": FIRST, "rows": [{"text": "a", "vector": "AAA"}]}}),
+            "its plan, vectors or",
+        ),
         (json.dumps({**LOCK, "vectors": {"time": FIRST, "rows": [7]}}), "its plan, vectors or baseline cannot be read"),
     ],
 )
