@@ -32,8 +32,10 @@ REQUIREMENTS = HERE / "requirements.txt"
 VENV = ROOT / ".cache" / "agreement"
 CATALOG = ROOT / "catalog"
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+# Two processes compute in turn: threads of their own only wait for each other.
+ENVIRONMENT = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 
-# fault of the engine -> (exit code of embed-parity, ids that our checks report as errors)
+# fault of the engine -> (exit code of embed-parity, ids that our checks report)
 VERDICTS: dict[str, tuple[int, set[str]]] = {
     "none": (0, set()),
     "pooling": (1, {"PL429"}),
@@ -71,7 +73,7 @@ def engine(python: Path, weights: Path, fault: str) -> Iterator[str]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
-    process = subprocess.Popen([python, HERE / "engine.py", str(port), weights, fault])
+    process = subprocess.Popen([python, HERE / "engine.py", str(port), weights, fault], env=ENVIRONMENT)
     try:
         deadline = time.monotonic() + 120
         while True:
@@ -87,16 +89,16 @@ def engine(python: Path, weights: Path, fault: str) -> Iterator[str]:
 
 
 def embed_parity(python: Path, weights: Path, url: str) -> int:
-    # Texts that are longer than the model reads differ by where they are cut, which is no fault of an engine.
-    command = [python.parent / "embed-parity", "compare", "--model", weights, "--tei", url, "--lengths", "32,64,128"]
-    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    command = [python.parent / "embed-parity", "compare", "--model", weights, "--tei", url]
+    # The long texts and the large batches take minutes on a CPU, and show nothing more of these engines.
+    command += ["--batch-sizes", "1,8", "--skip-length-analysis"]
+    done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     print(done.stdout[-3000:], done.stderr[-2000:])
     return done.returncode
 
 
 def ours(url: str) -> set[str]:
-    """The error findings of the checks at an engine."""
+    """The findings of the checks at an engine."""
     entry = yaml.safe_load((CATALOG / "embedders" / f"{MODEL.replace('/', '--')}.yml").read_text(encoding="utf-8"))
     texts = yaml.safe_load((CATALOG / "fixtures.yml").read_text(encoding="utf-8"))
     plan: dict[str, Any] = {
@@ -134,7 +136,7 @@ async def _ours(plan: dict[str, Any]) -> set[str]:
             done[name] = await check(context, done)
     findings = [finding for outcome in done.values() for finding in outcome.findings]
     print(f"{http.requests} requests", *(f"{finding.id}: {finding.message}" for finding in findings), sep="\n")
-    return {finding.id for finding in findings if finding.open_error}
+    return {finding.id for finding in findings}
 
 
 @pytest.mark.parametrize("fault", VERDICTS)
@@ -151,4 +153,4 @@ def test_the_verdicts_agree(python: Path, weights: Path, fault: str) -> None:
 def test_what_only_we_find(python: Path, weights: Path) -> None:
     """embed-parity asks TEI's own route: what is wrong on OpenAI's, which Open WebUI uses, it cannot see."""
     with engine(python, weights, "base64") as url:
-        assert embed_parity(python, weights, url) == 0
+        assert (ours(url), embed_parity(python, weights, url)) == ({"PL440"}, 0)
