@@ -12,6 +12,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _findings
+from ansible_collections.plumbline.rag.plugins.module_utils._checks import _faults
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import Finding
 
 Document = Mapping[str, Any]
@@ -135,7 +136,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def _title(rule_id: str) -> str:
-    rule = _findings.rules().get(rule_id)
+    # Its own rules, and those of the plan as far as they are declared here.
+    rule = _faults.RULES.get(rule_id) or _findings.rules().get(rule_id)
     return rule.title if rule else rule_id
 
 

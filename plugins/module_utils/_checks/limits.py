@@ -29,7 +29,7 @@ async def limits(context: _context.Context, before: _context.Before) -> _context
     """One full batch, one passage of each dense kind, and as many batches at once as Open WebUI sends."""
     hop = _context.PROXY if context.plan.get("proxy") else _context.ENGINE
     if any(one.failed for one in before.values()):
-        return _context.Outcome(skipped=["the vectors on this route are not usable"])
+        return _context.Outcome(skipped=["a check that this one builds on found an error"])
     client = context.proxy if hop == _context.PROXY else context.engine
     settings = context.plan["open_webui"]["settings"]
     size, count = settings["retrieval"]["CHUNK_SIZE"], settings["embedding"]["RAG_EMBEDDING_BATCH_SIZE"]
