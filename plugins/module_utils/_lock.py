@@ -99,9 +99,10 @@ def judge(
     document["checks"].append({**check, "findings": [finding.as_dict() for finding in findings]})
     document["findings"] += [finding.as_dict() for finding in findings]
     document["measurements"][CHECK] = measured
-    if any(finding.where.get("hop") == _context.ENGINE for finding in findings):
-        worst = "failed" if "failed" in (state, document["hops"].get(_context.ENGINE)) else state
-        document["hops"][_context.ENGINE] = worst
+    for finding in findings:
+        hop = finding.where.get("hop")
+        if hop and document["hops"].get(hop) != "failed":
+            document["hops"][hop] = "failed" if finding.severity == ERROR else "warned"
 
 
 def summary(lock: Lock | None) -> dict[str, Any] | None:
@@ -212,12 +213,15 @@ def _quality_dropped(baseline: Mapping[str, Any], document: Document, measured: 
     now = _baseline(document)
     if now["quality"] is None or not baseline.get("quality") or not _comparable(baseline, now):
         return
-    worse = []
+    worse: dict[str, str] = {}
     for way in ("without", "with"):
         before, after = baseline["quality"][way]["ndcg"], now["quality"][way]["ndcg"]
         measured[f"ndcg_{way}_reranker"] = [before, after]
         if after < before - _MARGIN:
-            worse.append(f"{after:.3f} {way} the reranker, and was {before:.3f}")
+            worse[way] = f"{after:.3f} {way} the reranker, and was {before:.3f}"
     if worse:
-        message = f"nDCG is {'; it is '.join(worse)} on {baseline['time']}."
-        yield _faults.QUALITY_DROPPED.finding(message, variable="rag_embedder", hop=_context.ENGINE)
+        message = f"nDCG is {'; it is '.join(worse.values())} on {baseline['time']}."
+        # Whoever puts the passages in order first is named.
+        embedder, reranker = ("rag_embedder", _context.ENGINE), ("rag_reranker", _context.RERANKER)
+        variable, hop = embedder if "without" in worse else reranker
+        yield _faults.QUALITY_DROPPED.finding(message, variable=variable, hop=hop)
