@@ -8,7 +8,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH):$(CURDIR)/.cache/uv/bin
 export UV_SYSTEM_CERTS := 1
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help setup demo demo-down lint sanity sanity-full test-unit test-contract test-stack test test-full bench docs dist lock
+.PHONY: help setup demo demo-down lint sanity sanity-full test-unit test-contract test-agreement test-stack test test-full bench docs dist lock
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -54,8 +54,11 @@ test-stack: setup ## real software in containers, and the built artifact as user
 test: setup ## all of the above, quick parts first
 	@python tests/steps.py lint sanity test-unit test-contract test-stack
 
-test-full: setup ## test, with sanity on every Python that a host may have
-	@python tests/steps.py lint sanity-full test-unit test-contract test-stack
+test-agreement: setup ## our verdict and embed-parity's on one model; makes a venv with torch
+	@pytest tests/agreement
+
+test-full: setup ## test, with sanity on every Python that a host may have, and agreement with embed-parity
+	@python tests/steps.py lint sanity-full test-unit test-contract test-agreement test-stack
 
 bench: setup ## how the time of a plan grows with the hosts
 	@python tests/bench/plan.py

@@ -47,17 +47,20 @@ class ActionModule(ActionBase):
         reports = []
         for name, spec in specs.items():
             plan, path = plans.get(name), _controller.report_dir(spec.values, name) / "plan.json"
-            changes = self._changes(path, plan)
+            lock, unusable = _controller.read_lock(path.parent)
+            changes = self._changes(
+                lock["plan"] if lock else _controller.read_json(path).get("plan"), plan, path.parent
+            )
             here = [finding for finding in shared if plan is not None and finding.where.get("host") in plan["hosts"]]
-            more = _rules.changes.check(changes, catalogs[name].versions)
-            found[name] += _findings.cover([*here, *more], spec["rag_accept"])
+            more = _rules.changes.check(changes, catalogs[name].versions, lock["time"] if lock else None)
+            found[name] += _findings.cover([*unusable, *here, *more], spec["rag_accept"])
             shown = _findings.sort([*blocked, *found[name]])
             advice = (
                 None
                 if plan is None
                 else _advice.advise(plan, catalogs[name], spec["rag_gpu_tflops"], spec["rag_gpu_efficiency"])
             )
-            self._show(name, plan, shown, changes, advice)
+            self._show(name, plan, shown, changes, advice, "the lock" if lock else "the last plan")
             content = {
                 "collection": _controller.version(),
                 "installation": name,
@@ -85,15 +88,14 @@ class ActionModule(ActionBase):
         result["ansible_facts"] = {"rag_plans": plans}
         return result
 
-    def _changes(self, path: Path, plan: dict[str, Any] | None) -> list[dict[str, Any]]:
-        """What changes against the last plan; nothing when there is none, or none that can be compared."""
-        previous = _controller.read_json(path).get("plan")
+    def _changes(self, previous: Any, plan: dict[str, Any] | None, folder: Path) -> list[dict[str, Any]]:
+        """What changes against the lock or the last plan; nothing when there is none, or none that can be compared."""
         if plan is None or not isinstance(previous, dict):
             return []
         try:
             return _rules.changes.compare(previous, plan)
         except (AttributeError, KeyError, TypeError) as problem:
-            self._display.warning(f"{path} is not a plan of this release and is not compared ({problem!r}).")
+            self._display.warning(f"The plan in {folder} is not one of this release and is not compared ({problem!r}).")
             return []
 
     def _show(
@@ -103,6 +105,7 @@ class ActionModule(ActionBase):
         findings: list[_findings.Finding],
         changes: list[dict[str, Any]],
         advice: dict[str, Any] | None,
+        before: str,
     ) -> None:
         show = self._display.display
         show(f"\nplan of installation {installation}")
@@ -122,7 +125,7 @@ class ActionModule(ActionBase):
             )
         if changes:
             lines = _rules.changes.lines(changes)
-            show("\n".join(["  changes against the last plan", *(f"    {line}" for line in lines)]))
+            show("\n".join([f"  changes against {before}", *(f"    {line}" for line in lines)]))
         text = _findings.table(findings)
         if text:
             show(text)

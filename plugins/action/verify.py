@@ -14,7 +14,7 @@ import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from ansible_collections.plumbline.rag.plugins.module_utils import _evaluation, _findings, _metrics, _report
+from ansible_collections.plumbline.rag.plugins.module_utils import _evaluation, _findings, _lock, _metrics, _report
 from ansible_collections.plumbline.rag.plugins.module_utils._checks import _faults
 from ansible_collections.plumbline.rag.plugins.plugin_utils import _controller
 
@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
             result.update(skipped=True, msg="A proof uploads a file, which check mode does not do.")
             return result
         arguments = self._task.args
-        unknown = set(arguments) - {*_FOR_THE_MODULE, "installation", "report_dir", "accept", "planned"}
+        unknown = set(arguments) - {*_FOR_THE_MODULE, "installation", "report_dir", "accept", "planned", "plan"}
         if unknown:
             raise AnsibleActionFail(f"verify has no option {', '.join(sorted(unknown))}")
         sent = {name: arguments[name] for name in _FOR_THE_MODULE if name in arguments}
@@ -51,12 +51,19 @@ class ActionModule(ActionBase):
         if answer.get("failed"):
             result.update(answer)
             return result
-        document = self._document(answer, arguments)
+        folder = _folder(arguments)
+        lock, unusable = _controller.read_lock(folder)
+        document = self._document(answer, arguments, lock, unusable)
         findings = [_findings.Finding.from_dict(found) for found in document["findings"]]
-        result["reports"] = [str(path) for path in self._write(document, arguments)]
+        proven = not any(finding.open_error for finding in findings)
+        if proven and arguments.get("plan"):
+            lock = _lock.record(lock, document, arguments["plan"], answer["reference_vectors"])
+            _controller.write_json(folder / _lock.NAME, lock)
+        document["lock"] = _lock.summary(lock)
+        result["reports"] = [str(path) for path in self._write(document, folder)]
         self._show(document, findings, result["reports"])
         result["changed"] = False
-        if any(finding.open_error for finding in findings):
+        if not proven:
             # The findings stand above and in verify.json; a dump of all measurements would bury them.
             result["failed"] = True
             result["msg"] = (
@@ -66,30 +73,34 @@ class ActionModule(ActionBase):
         result.update({name: document[name] for name in (*_MEASURED, "findings")})
         return result
 
-    def _document(self, answer: dict[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
-        """The content of verify.json: the module's answer with acknowledged findings."""
-        # The plan has judged rag_accept as a whole; here only the ids of this family matter.
-        accept = {i: reason for i, reason in (arguments.get("accept") or {}).items() if i in _faults.RULES}
-        acknowledged = {
-            "findings": [
-                *(f.as_dict() for f in _acknowledged(answer["findings"], accept)),
-                *(arguments.get("planned") or []),
-            ],
-            "checks": [
-                {**check, "findings": [f.as_dict() for f in _acknowledged(check["findings"], accept)]}
-                for check in answer["checks"]
-            ],
-        }
-        return {
+    def _document(
+        self,
+        answer: dict[str, Any],
+        arguments: dict[str, Any],
+        lock: _lock.Lock | None,
+        unusable: list[_findings.Finding],
+    ) -> dict[str, Any]:
+        """The content of verify.json: the module's answer, compared with the lock, with acknowledged findings."""
+        document = {
             "collection": _controller.version(),
             "installation": str(arguments.get("installation", "default")),
             "time": datetime.now(timezone.utc).isoformat(timespec="seconds"),
             **{name: answer[name] for name in _MEASURED},
-            **acknowledged,
+            "findings": answer["findings"],
+            "fingerprint": _lock.fingerprint(arguments["verify"]),
         }
+        _lock.judge(lock, unusable, document, answer["reference_vectors"])
+        # The plan has judged rag_accept as a whole; here only the ids of this family matter.
+        accept = {i: reason for i, reason in (arguments.get("accept") or {}).items() if i in _faults.RULES}
+        document["findings"] = [
+            *(f.as_dict() for f in _acknowledged(document["findings"], accept)),
+            *(arguments.get("planned") or []),
+        ]
+        for check in document["checks"]:
+            check["findings"] = [f.as_dict() for f in _acknowledged(check["findings"], accept)]
+        return document
 
-    def _write(self, document: dict[str, Any], arguments: dict[str, Any]) -> list[Path]:
-        folder = _folder(arguments)
+    def _write(self, document: dict[str, Any], folder: Path) -> list[Path]:
         paths = [folder / name for name in ("verify.json", "report.html", "junit.xml", "metrics.prom")]
         _controller.write_json(paths[0], document)
         environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
@@ -117,7 +128,7 @@ class ActionModule(ActionBase):
         show(f"  report: {reports[1]}\n")
 
 
-_MEASURED = ("measurements", "versions", "checks", "hops", "requests", "budget", "depth", "duration")
+_MEASURED = ("measurements", "versions", "checks", "hops", "requests", "budget", "depth", "duration", "latency")
 
 
 def _folder(arguments: dict[str, Any]) -> Path:

@@ -185,8 +185,10 @@ def choose(spec: Spec, catalog: Catalog) -> tuple[Choice | None, list[Finding]]:
     query, document = spec["rag_embedder_query_prefix"], spec["rag_embedder_document_prefix"]
     embed_name = _hosted.served_name(spec, "embedder", engine, embedder)
     rerank_name = _hosted.served_name(spec, "reranker", rerank_engine, reranker) if reranker else None
-    # two characters a token leaves room for scripts that are denser than English
-    in_characters, in_tokens = min(1000, 2 * (embedder.max_tokens - 16)), min(512, embedder.max_tokens - 32)
+    # Chinese prose and URLs have little more than one character a token: an engine that does not cut refuses the whole batch
+    per_token = 2 if engine.get("truncates") else 1
+    room = embedder.max_tokens - 16 - len(embedder.document_prefix if document is None else document) // 3
+    in_characters, in_tokens = min(1000, per_token * room), min(512, embedder.max_tokens - 32)
     chunk_size = spec["rag_chunk_size"] or (in_characters if spec["rag_text_splitter"] == "character" else in_tokens)
     return (
         Choice(

@@ -33,6 +33,7 @@ class Container:
     labels: dict[str, str]
     addresses: dict[str, str]
     _environment: tuple[str, ...]
+    named_id: str | None = None  # the image that its image's name means now; None when the name is gone
 
     @property
     def environment(self) -> dict[str, str]:
@@ -66,17 +67,27 @@ class Docker:
         except docker.errors.DockerException as error:
             raise ServiceError(f"container {name} cannot be inspected: {error}") from None
         attrs = found.attrs
+        name_of_image = attrs["Config"].get("Image", "")
         networks = (attrs.get("NetworkSettings") or {}).get("Networks") or {}
         return Container(
             name=name,
             running=bool(attrs["State"].get("Running")),
-            image=attrs["Config"].get("Image", ""),
+            image=name_of_image,
             image_id=attrs["Image"],
             digests=tuple(image.get("RepoDigests") or ()),
             labels=dict(attrs["Config"].get("Labels") or {}),
             addresses={network: data["IPAddress"] for network, data in networks.items() if data.get("IPAddress")},
             _environment=tuple(attrs["Config"].get("Env") or ()),
+            named_id=self._image_id(name_of_image),
         )
+
+    def _image_id(self, reference: str) -> str | None:
+        try:
+            return str(self._client.api.inspect_image(reference)["Id"])
+        except docker.errors.NotFound:
+            return None
+        except docker.errors.DockerException as error:
+            raise ServiceError(f"image {reference} cannot be inspected: {error}") from None
 
     def containers(self, names: list[str]) -> dict[str, Container]:
         """Those of the named containers that exist on this host."""

@@ -29,6 +29,7 @@ def verification(topology: Topology, hosts: Mapping[str, Any]) -> dict[str, Any]
         "host": host,
         "depth": spec["rag_verify_depth"],
         "eval_set": spec["rag_eval_set"],
+        "images": {service["container"]: service["image"] for name, service in hosts[host].items() if name != "images"},
         "embedder": _embedder(topology, host),
         "reranker": None if reranker is None else _reranker(topology, host, reranker),
         "proxy": None
@@ -63,6 +64,7 @@ def verification(topology: Topology, hosts: Mapping[str, Any]) -> dict[str, Any]
             "config_owner": webui["config_owner"],
             "env": webui["env"],
             "settings": webui["settings"],
+            "replicas": [_replica(topology, other, hosts) for other in topology.where["open_webui"][1:]],
         },
         "vector_store": None
         if database is None
@@ -88,6 +90,13 @@ def _container(topology: Topology, service: str, host: str) -> str | None:
     return container_name(topology.spec.installation, service) if here else None
 
 
+def _replica(topology: Topology, host: str, hosts: Mapping[str, Any]) -> dict[str, Any]:
+    """A further Open WebUI; without a URL when its port is published on its own host only."""
+    publish = hosts[host]["open_webui"]["publish"]
+    local = publish["address"].startswith("127.")
+    return {"host": host, "url": None if local else f"http://{topology.addresses[host]}:{publish['port']}"}
+
+
 def _embedder(topology: Topology, host: str) -> dict[str, Any]:
     choice, engine = topology.choice, topology.catalog.engines[topology.choice.embedder_engine]
     entry = choice.embedder
@@ -98,6 +107,8 @@ def _embedder(topology: Topology, host: str) -> dict[str, Any]:
         "engine": choice.embedder_engine,
         "model": entry.id,
         "served_name": name,
+        "revision": topology.spec["rag_embedder_revision"],
+        "pooling": entry.raw.get("pooling"),
         "dimensions": choice.dimensions,
         "reduced_dimensions": choice.dimensions if choice.dimensions != entry.dimensions else None,
         "normalized": entry.normalized,

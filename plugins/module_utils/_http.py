@@ -122,6 +122,7 @@ class Http:
     ) -> None:
         self.redact = Redactor(secrets)
         self.requests = 0
+        self.timings: list[tuple[str, float]] = []  # URL and seconds of each answer
         self._budget = budget
         self._resolve = dict(resolve or {})
         self._retries = connect_retries
@@ -179,14 +180,10 @@ class Http:
                     raise TimedOut(f"{resource} did not answer in time: {self._detail(error)}.") from None
                 except (httpx.HTTPError, httpx.InvalidURL) as error:
                     raise self._failed(resource, "failed", error) from None
-        return Reply(
-            resource,
-            answer.status_code,
-            answer.headers.get("content-type", ""),
-            answer.content,
-            time.monotonic() - started,
-            self.redact,
-        )
+        seconds = time.monotonic() - started
+        self.timings.append((url, seconds))
+        kind = answer.headers.get("content-type", "")
+        return Reply(resource, answer.status_code, kind, answer.content, seconds, self.redact)
 
     def lift_budget(self) -> None:
         """From here on requests are only counted: what cleans up must not stop halfway."""

@@ -45,6 +45,20 @@ def _gauges(document: Document) -> Iterator[tuple[str, str, list[Sample]]]:
     yield "checks", "Checks by state.", by_state
     yield "duration_seconds", "How long the verification took.", [({}, document["duration"])]
     yield "requests", "Requests that it made.", [({}, float(document["requests"]))]
+    if document["latency"]:
+        times = [
+            ({"route": row["route"], "quantile": quantile}, float(row[name]))
+            for row in document["latency"]
+            for quantile, name in (("0.5", "p50"), ("0.95", "p95"), ("1", "max"))
+        ]
+        yield "answer_seconds", "How long answers took, by route.", times
+    compared = document["measurements"].get("comparison with the lock", {})
+    if "lowest_cosine" in compared:
+        meaning = "Lowest cosine between the vectors of the lock and the engine's."
+        yield "lock_cosine", meaning, [({}, float(compared["lowest_cosine"]))]
+    if document["lock"]:
+        proven_at = datetime.fromisoformat(document["lock"]["proven"]).timestamp()
+        yield "lock_time_seconds", "When the installation was last proven, since 1970.", [({}, proven_at)]
     through = document["measurements"].get("through Open WebUI", {})
     sides = [side for side in ("document", "query") if f"{side}_prefix" in through]
     if sides:

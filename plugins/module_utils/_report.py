@@ -50,12 +50,15 @@ def view(document: Document) -> dict[str, Any]:
         "rerank": _rerank(measurements),
         "relevance": _relevance(measurements.get("reranking against no reranking", {})),
         "lengths": _lengths(measurements.get("lengths of texts", {})),
-        "latency": _latency(measurements.get("embedding again and at once", {})),
+        "limits": list(_limits(measurements.get("configured limits", {}))),
+        "latency": _latency(document["latency"]),
         "checks": [_check(check) for check in document["checks"]],
         "gaps": [
             {"name": check["name"], "reason": reason} for check in document["checks"] for reason in check["skipped"]
         ],
         "versions": [{"name": name, "version": version} for name, version in sorted(document["versions"].items())],
+        "fingerprint": _fingerprint(document["fingerprint"]),
+        "lock": document["lock"],
         "numbers": list(_numbers(measurements)),
     }
 
@@ -133,7 +136,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
 
 
 def _title(rule_id: str) -> str:
-    rule = _faults.RULES.get(rule_id)
+    # Its own rules, and those of the plan as far as they are declared here.
+    rule = _faults.RULES.get(rule_id) or _findings.rules().get(rule_id)
     return rule.title if rule else rule_id
 
 
@@ -167,7 +171,8 @@ def _diagram(hops: Mapping[str, str]) -> dict[str, Any]:
             middle = (x1 + x2) / 2
             path = f"M{x1:g} {y1:g} C{middle:g} {y1:g} {middle:g} {y2:g} {x2 - 7:g} {y2:g}"
             edges.append({"path": path, "x": x2, "y": y2, "state": hops[end]})
-    return {"nodes": nodes, "edges": edges, "node_width": width, "node_height": height}
+    text = "; ".join(f"{node['label']}: {node['word']}" for node in nodes)
+    return {"nodes": nodes, "edges": edges, "node_width": width, "node_height": height, "text": text}
 
 
 def _heat_map(similarity: Mapping[str, Any] | None) -> dict[str, Any] | None:
@@ -339,21 +344,91 @@ def _lengths(measured: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"marks": marks, "limit": measured["limit"], "limit_x": across(measured["limit"])}
 
 
-def _latency(measured: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Every call as a line on an axis from zero, with the median."""
-    seconds = measured.get("latency")
-    if not seconds:
+_FASTEST, _DECADES, _BINS_PER_DECADE = 1e-3, 5, 8
+_BAR = 10.5
+_ROUTES_START = 220
+
+
+def _latency(routes: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    """A histogram for each route, all on one logarithmic axis from a millisecond to 100 seconds."""
+    if not routes:
         return None
-    left, right = _PLOT
-    slowest = max(seconds) or 1.0
-    middle = sorted(seconds)[len(seconds) // 2]
+    rows = []
+    for place, route in enumerate(routes):
+        bottom = 44 + place * 52
+        bins = [0] * (_DECADES * _BINS_PER_DECADE)
+        for seconds in route["seconds"]:
+            bins[_bin(seconds)] += 1
+        most = max(bins)
+        bars = [
+            {
+                "x": round(_ROUTES_START + index * _BAR, 1),
+                "y": round(bottom - max(36 * count / most, 2), 1),
+                "height": round(max(36 * count / most, 2), 1),
+            }
+            for index, count in enumerate(bins)
+            if count
+        ]
+        rows.append(
+            {
+                "route": route["route"],
+                "bottom": bottom,
+                "bars": bars,
+                "middle": round(_ROUTES_START + _log_time(route["p50"]) * _BAR, 1),
+                "count": len(route["seconds"]),
+                **{name: _duration(route[name]) for name in ("p50", "p95", "max")},
+            }
+        )
+    step = _BINS_PER_DECADE * _BAR
+    labels = ("1 ms", "10 ms", "100 ms", "1 s", "10 s", "100 s")
     return {
-        "calls": [round(left + (right - left) * one / slowest, 1) for one in seconds],
-        "median_x": round(left + (right - left) * middle / slowest, 1),
-        "count": len(seconds),
-        "median": f"{middle * 1000:.1f} ms",
-        "slowest": f"{slowest * 1000:.1f} ms",
+        "rows": rows,
+        "bottom": rows[-1]["bottom"],
+        "axis": [{"x": round(_ROUTES_START + index * step, 1), "text": text} for index, text in enumerate(labels)],
+        "height": rows[-1]["bottom"] + 34,
     }
+
+
+def _log_time(seconds: float) -> float:
+    """The place on the axis of times, in bins."""
+    within = min(max(seconds, _FASTEST), _FASTEST * 10**_DECADES)
+    return math.log10(within / _FASTEST) * _BINS_PER_DECADE
+
+
+def _bin(seconds: float) -> int:
+    return min(int(_log_time(seconds)), _DECADES * _BINS_PER_DECADE - 1)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def _limits(measured: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """What was sent as one request or at once, how large it was, and what came of it."""
+    full = measured.get("full_batch")
+    if full:
+        what = f"one batch of {full['texts']} passages of {full['characters']} characters ({full['bytes']} bytes)"
+        result = _duration(full["seconds"]) if full["status"] == 200 else f"status {full['status']}"
+        yield {"what": what, "tokens": full["tokens"], "result": result, "right": full["status"] == 200}
+    for row in measured.get("dense", ()):
+        right = row["status"] == 200
+        result = "embedded" if right else f"status {row['status']}"
+        what = f"a passage of {row['characters']} characters: {row['kind']}"
+        yield {"what": what, "tokens": row["tokens"], "result": result, "right": right}
+    burst = measured.get("at_once")
+    if burst:
+        what = f"{burst['requests']} batches at once, {burst['texts']} short texts"
+        refused = burst["refused"]
+        yield {"what": what, "tokens": None, "result": f"{refused} refused", "right": not refused}
+
+
+def _fingerprint(fingerprint: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Its fields as text; a prefix in quotes, so that its blanks show."""
+    rows = []
+    for name, value in fingerprint.items():
+        text = repr(value) if name.endswith("prefix") else "not given" if value is None else str(value)
+        rows.append({"name": name.replace("_", " "), "text": text})
+    return rows
 
 
 def _numbers(measurements: Mapping[str, Any]) -> Iterator[dict[str, str]]:

@@ -80,3 +80,13 @@ def decode_base64(text: str) -> list[float]:
     if len(raw) % 4:
         raise ValueError(f"{len(raw)} bytes are not a row of 32-bit floats")
     return list(struct.unpack(f"<{len(raw) // 4}f", raw))
+
+
+def encode_base64(vector: Vector) -> str:
+    """The inverse of :func:`decode_base64`."""
+    return base64.b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The smallest value that is at least as large as this share of all of them."""
+    return sorted(values)[max(math.ceil(share * len(values)) - 1, 0)]

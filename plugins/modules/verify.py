@@ -15,6 +15,7 @@ description:
     at most 100 at depth C(quick) and 1000 at depth C(deep).
   - Uploads three short files under the name C(plumbline-verify) and removes them again, also after a failure or an
     interrupt. Everything else is only read.
+  - On the controller it compares reference vectors and the quality of a labelled set with the installation's C(lock.json).
   - On the controller it acknowledges findings, writes C(verify.json), C(report.html), C(junit.xml) and C(metrics.prom), shows the
     findings, and fails when an error among them is open.
 version_added: 0.1.0
@@ -61,6 +62,12 @@ options:
     type: list
     elements: dict
     default: []
+  plan:
+    description:
+      - The whole plan, for C(lock.json) in I(report_dir), which the controller compares with and writes after a verification
+        without open errors. Without it no lock is written.
+    type: dict
+    default: {}
 attributes:
   action:
     description: The requests are made on the host, the report is written on the controller.
@@ -82,6 +89,7 @@ EXAMPLES = r"""
     installation: "{{ rag_plan.installation }}"
     accept: "{{ rag_accept | default({}) }}"
     planned: "{{ rag_plan.findings }}"
+    plan: "{{ rag_plan }}"
 """
 
 RETURN = r"""
@@ -115,6 +123,11 @@ duration:
   description: Seconds that the checks took.
   returned: success
   type: float
+latency:
+  description: How long the answers of each route took.
+  returned: success
+  type: list
+  elements: dict
 reports:
   description: The files that were written on the controller.
   returned: always
@@ -150,6 +163,7 @@ def main() -> None:
             "report_dir": {"type": "str"},
             "accept": {"type": "dict", "default": {}},
             "planned": {"type": "list", "elements": "dict", "default": []},
+            "plan": {"type": "dict", "default": {}},
         },
     )
     for library, error in _LIBRARIES:

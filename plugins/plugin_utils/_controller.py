@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.plumbline.rag.plugins.module_utils import _catalog, _findings, _spec
+from ansible_collections.plumbline.rag.plugins.module_utils import _catalog, _findings, _lock, _spec
 from ansible_collections.plumbline.rag.plugins.plugin_utils import _catalog_files
 
 COLLECTION = _catalog_files.COLLECTION
@@ -124,6 +124,19 @@ def read_json(path: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return content if isinstance(content, dict) else {}
+
+
+def read_lock(folder: Path) -> tuple[_lock.Lock | None, list[_findings.Finding]]:
+    """The installation's lock, None when it has none, and a finding when there is one that cannot be used."""
+    path = folder / _lock.NAME
+    try:
+        return _lock.parse(path.read_text(encoding="utf-8")), []
+    except FileNotFoundError:
+        return None, []
+    except OSError as problem:
+        return None, [_lock.unreadable(str(path), f"it cannot be read ({problem.strerror})")]
+    except ValueError as problem:
+        return None, [_lock.unreadable(str(path), str(problem))]
 
 
 def version() -> str:

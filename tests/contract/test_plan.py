@@ -13,6 +13,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from ansible_collections.plumbline.rag.plugins.module_utils import _lock
+
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = json.loads((ROOT / "docs" / "plan.schema.json").read_text(encoding="utf-8"))
 INVENTORIES = sorted(
@@ -111,3 +113,53 @@ def test_the_second_plan_says_what_changes(tmp_path: Path) -> None:
     assert status == 0, output
     assert "stored vectors become worthless" in output
     assert [finding["id"] for finding in reports(tmp_path)[0]["findings"]] == ["PL189"]
+
+
+def lock(folder: Path) -> Path:
+    """A lock of the plan that lies in the report folder."""
+    (report,) = reports(folder)
+    document = {
+        "collection": "0.1.0",
+        "installation": "default",
+        "time": "2026-01-01T00:00:00+00:00",
+        "requests": 1,
+        "depth": "quick",
+        "versions": {},
+        "fingerprint": _lock.fingerprint(report["plan"]["verify"]),
+        "latency": [],
+        "measurements": {},
+        "findings": [],
+    }
+    path = folder / "reports" / "default" / "lock.json"
+    path.write_text(json.dumps(_lock.record(None, document, report["plan"], [])), encoding="utf-8")
+    return path
+
+
+def test_a_change_that_invalidates_stored_vectors_stops_until_it_is_acknowledged(tmp_path: Path) -> None:
+    hosts = tmp_path / "hosts.yml"
+    hosts.write_text(GOOD, encoding="utf-8")
+    assert plan(hosts, tmp_path)[0] == 0
+    lock(tmp_path)
+    assert plan(hosts, tmp_path)[0] == 0
+    changed = GOOD + '      rag_embedder_revision: "abc"\n'
+    hosts.write_text(changed, encoding="utf-8")
+    for _time in ("first", "again"):  # the lock stays, where the last plan is overwritten by the failed one
+        status, output = plan(hosts, tmp_path)
+        assert status == 2, output
+        assert "Changed against the lock of 2026-01-01T00:00:00+00:00: embedder revision from" in " ".join(
+            output.split()
+        )
+    hosts.write_text(changed + "      rag_accept: {PL189: everything is re-indexed tonight}\n", encoding="utf-8")
+    status, output = plan(hosts, tmp_path)
+    assert status == 0, output
+    assert "everything is re-indexed tonight" in output
+
+
+def test_a_damaged_lock_stops_the_plan_with_a_finding(tmp_path: Path) -> None:
+    (tmp_path / "hosts.yml").write_text(GOOD, encoding="utf-8")
+    assert plan(tmp_path / "hosts.yml", tmp_path)[0] == 0
+    lock(tmp_path).write_text("half a fi", encoding="utf-8")
+    status, output = plan(tmp_path / "hosts.yml", tmp_path)
+    assert status == 2, output
+    assert [finding["id"] for finding in reports(tmp_path)[0]["findings"]] == ["PL492"]
+    assert "Traceback" not in output

@@ -31,6 +31,14 @@ VERSION_UNKNOWN = register(
     "Its floor cannot be checked.",
     "See the message for the answer of the service; check that it is the service that the inventory names.",
 )
+IMAGE_DRIFT = register(
+    "PL410",
+    ERROR,
+    "A container runs another image than the plan's",
+    "A tag names what was pulled or built last. A container that was started before goes on with the old program, and one "
+    "that somebody started by hand runs anything.",
+    "Run site.yml again, which replaces the container; if the image is meant, put its version into the inventory.",
+)
 
 # Several engines
 
@@ -111,6 +119,15 @@ NO_ADMIN = register(
     "The next stranger who signs up becomes the administrator.",
     "Give rag_open_webui_admin_password at most 72 bytes and run site.yml again on an empty database.",
     acknowledgeable=False,
+)
+
+REPLICA_DRIFT = register(
+    "PL418",
+    ERROR,
+    "A further Open WebUI does not work as the first one",
+    "Users are spread over all of them: the same question gets other passages, depending on who answers.",
+    "Restart Open WebUI on the host that the message names: a setting that is changed over the API reaches the process that "
+    "answers. With another version run site.yml again.",
 )
 
 # Embedding
@@ -429,6 +446,54 @@ RERANK_WEAK = register(
     "It costs time with every question and moves wrong passages up.",
     "Set rag_reranker: none, or use another one; rag_eval_set measures it on questions of your own.",
     example="rag_reranker: none",
+)
+
+BATCH_REFUSED = register(
+    "PL493",
+    ERROR,
+    "The configured batch of full passages is refused",
+    "Short files work, and every longer one fails: Open WebUI sends as many passages in one request.",
+    "Lower rag_embedding_batch_size or rag_chunk_size, or raise the limit of the engine or the proxy (on TEI "
+    "--max-client-batch-size and --payload-limit in rag_embedder_extra_args).",
+    example="rag_embedding_batch_size: 16",
+)
+DENSE_REFUSED = register(
+    "PL494",
+    ERROR,
+    "A passage of dense text is refused",
+    "Chinese, Japanese and Korean text, URLs and rows of numbers have far more tokens than prose of the same length. One such "
+    "passage makes the whole upload fail.",
+    "Lower rag_chunk_size, or let the engine cut (on TEI --auto-truncate in rag_embedder_extra_args).",
+    example="rag_chunk_size: 500",
+)
+
+# The lock
+
+VECTORS_CHANGED = register(
+    "PL490",
+    ERROR,
+    "The engine no longer gives the vectors of the lock",
+    "Stored vectors were made by what the lock recorded. New questions do not compare with them, and nothing else says so: "
+    "status, dimension and plan are the same.",
+    "Bring back the image, the weights or the settings of that day. If the change is meant, re-index every knowledge base "
+    "and acknowledge this once: the lock is then recorded anew.",
+    example='rag_accept:\n  PL490: "weights updated on 1 March, everything re-indexed"    # remove it after one run',
+)
+QUALITY_DROPPED = register(
+    "PL491",
+    WARNING,
+    "The labelled set is answered worse than when the lock was recorded",
+    "Something between the question and its passages changed for the worse, and no single check is past its limit.",
+    "Compare versions and images with those in lock.json. If the change is meant, acknowledge this once: the baseline is "
+    "then recorded anew.",
+)
+LOCK_UNREADABLE = register(
+    "PL492",
+    ERROR,
+    "The lock cannot be read",
+    "Without it nobody can say whether stored vectors still belong to the engine.",
+    "Restore lock.json in rag_report_dir from a copy, or remove it: the next verification records a new one.",
+    acknowledgeable=False,
 )
 
 # Logs

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.plumbline.rag.plugins.module_utils import _docker, _evaluation
+from ansible_collections.plumbline.rag.plugins.module_utils import _docker, _evaluation, _vectors
 from ansible_collections.plumbline.rag.plugins.module_utils._checks import (
     _context,
     _faults,
@@ -21,8 +21,10 @@ from ansible_collections.plumbline.rag.plugins.module_utils._checks import (
     ingestion,
     instances,
     length,
+    limits,
     logs,
     relevance,
+    replicas,
     rerank,
     rerank_edges,
     settings,
@@ -38,8 +40,10 @@ from ansible_collections.plumbline.rag.plugins.module_utils._pgvector import Pgv
 BUDGETS = {"quick": 100, "standard": 200, "deep": 1000}
 DEPTHS = tuple(BUDGETS)
 _DEFAULT_DEPTH = "standard"
+_AT_ENGINE = "embedding at the engine"
 _AT_ONCE = "again and at once through the proxy"
 _RELEVANCE = "reranking against no reranking"
+_EVERY = 3  # of the texts at the engine: a passage and a question as they are sent, and both bare
 _PASSED, _FAILED, _WARNED, _SKIPPED = "passed", "failed", "warned", "skipped"
 
 
@@ -57,7 +61,7 @@ class Probe:
 def probes(plan: Mapping[str, Any]) -> list[Probe]:
     """The checks that this plan asks for, in an order in which every check follows what it builds on."""
     information, again = "engine information", "embedding again and at once"
-    engine, proxy, store = "embedding at the engine", "embedding through the proxy", "vector store"
+    engine, proxy, store = _AT_ENGINE, "embedding through the proxy", "vector store"
     reranker, route = "reranking at the reranker", "reranking as Open WebUI asks"
     most = "reranking the most candidates"
     found = [
@@ -82,6 +86,11 @@ def probes(plan: Mapping[str, Any]) -> list[Probe]:
         found.append(Probe(proxy, _context.PROXY, embedding.proxy, (engine,)))
         before.append(proxy)
         found.append(Probe(_AT_ONCE, _context.PROXY, stability.proxy, (proxy, again), "standard"))
+    route_of_uploads = [again, _AT_ONCE] if plan.get("proxy") else [again]
+    hop = _context.PROXY if plan.get("proxy") else _context.ENGINE
+    found.append(Probe("configured limits", hop, limits.limits, (*before, *route_of_uploads), "standard"))
+    if plan["open_webui"].get("replicas"):
+        found.append(Probe("further containers of Open WebUI", _context.OPEN_WEBUI, replicas.replicas))
     if plan.get("reranker"):
         found.append(Probe(reranker, _context.RERANKER, rerank.reranker))
         if instances.further(plan["reranker"], plan["reranker"]["url"]):
@@ -139,6 +148,8 @@ async def run(context: _context.Context) -> dict[str, Any]:
         "budget": BUDGETS[depth],
         "depth": depth,
         "duration": round(time.monotonic() - started, 2),
+        "latency": _latency(context),
+        "reference_vectors": _reference_vectors(planned, outcomes),
     }
     redacted: dict[str, Any] = context.http.redact.data(result)
     return redacted
@@ -224,6 +235,33 @@ def _hops(
         known = any(outcome.measurements or outcome.versions for outcome in measured)
         states[hop] = _FAILED if ERROR in severities else _WARNED if severities else _PASSED if known else _SKIPPED
     return states
+
+
+def _latency(context: _context.Context) -> list[dict[str, Any]]:
+    """How long the answers of each route took, short and long texts together."""
+    plan = context.plan
+    routes = {"Open WebUI": plan["open_webui"]["url"]}
+    if plan.get("reranker"):
+        routes["reranking at the reranker"] = context.reranker.url
+    if plan.get("proxy"):
+        routes["embedding through the proxy"] = context.proxy.url
+        routes["reranking through the proxy"] = plan["proxy"].get("rerank_url") or ""
+    routes["embedding at the engine"] = context.engine.url
+    found = []
+    for route, start in reversed(routes.items()):
+        seconds = sorted(round(taken, 4) for url, taken in context.http.timings if start and url.startswith(start))
+        if seconds:
+            points = {f"p{share}": _vectors.percentile(seconds, share / 100) for share in (50, 95)}
+            found.append({"route": route, "seconds": seconds, **points, "max": seconds[-1]})
+    return found
+
+
+def _reference_vectors(planned: Sequence[Probe], outcomes: Sequence[_context.Outcome]) -> list[dict[str, str]]:
+    """A few texts as they are sent, with the engine's vectors, for the lock."""
+    tables = [outcome.data.get("table") for probe, outcome in zip(planned, outcomes) if probe.name == _AT_ENGINE]
+    table: Mapping[str, Sequence[float]] = next((one for one in tables if one), {})
+    chosen = list(table)[::_EVERY]
+    return [{"text": text, "vector": _vectors.encode_base64(table[text])} for text in chosen]
 
 
 def _unique(findings: Sequence[Finding]) -> list[Finding]:

@@ -71,14 +71,15 @@ async def _limit(context: _context.Context, information: Mapping[str, Any]) -> i
 async def _tokens_of_words(client: Embeddings) -> tuple[float, float] | None:
     """How many tokens a word of the filler has, and a text besides them; None when the answers do not tell."""
     one, many = [await client.post(client.body([" ".join(_filler(count))])) for count in (1, _SAMPLE)]
-    few, more = _used(one), _used(many)
+    few, more = used(one), used(many)
     if not few or not more or more <= few:
         return None
     each = (more - few) / (_SAMPLE - 1)
     return each, max(few - each, 0.0)
 
 
-def _used(reply: Any) -> int:
+def used(reply: Any) -> int:
+    """The tokens that an answer says it took; 0 when it does not say."""
     usage = reply.expect().get("usage")
     used = usage.get("prompt_tokens") if isinstance(usage, Mapping) else None
     return used if isinstance(used, int) else 0
@@ -98,7 +99,7 @@ async def _point(client: Embeddings, words: Sequence[str]) -> dict[str, Any]:
     reply = await client.post(client.body([" ".join(words)]), timeout=PATIENCE)
     point = {"words": len(words), "tokens": None, "seconds": round(reply.seconds, 4), "status": reply.status}
     if reply.ok:
-        point["tokens"] = _used(reply)
+        point["tokens"] = used(reply)
         point["usable"] = _vectors.is_usable(_engines.vectors(reply)[0])
     return point
 

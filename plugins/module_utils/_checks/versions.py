@@ -10,8 +10,18 @@ from typing import Any
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _engines, _litellm, _versions
 from ansible_collections.plumbline.rag.plugins.module_utils._checks import _context, _faults
+from ansible_collections.plumbline.rag.plugins.module_utils._docker import Container
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import Finding
 from ansible_collections.plumbline.rag.plugins.module_utils._http import ServiceError, Unreachable
+
+# Parts of the plan that may have a container, with the hop that each belongs to.
+_HOPS: Mapping[str, str] = {
+    "embedder": _context.ENGINE,
+    "proxy": _context.PROXY,
+    "open_webui": _context.OPEN_WEBUI,
+    "vector_store": _context.VECTOR_STORE,
+    "reranker": _context.RERANKER,
+}
 
 
 async def open_webui(context: _context.Context, _before: _context.Before) -> _context.Outcome:
@@ -76,12 +86,34 @@ async def store(context: _context.Context, _before: _context.Before) -> _context
 
 
 async def images(context: _context.Context, _before: _context.Before) -> _context.Outcome:
-    """The images that the containers of this host were started from; recorded."""
+    """The images that the containers of this host were started from, against the plan's."""
     found = {
         name: {"image": container.image, "id": container.image_id, "digests": list(container.digests)}
         for name, container in sorted(context.containers.items())
     }
-    return _context.Outcome(measurements=found, skipped=[] if found else ["no container of the plan is on this host"])
+    if not found:
+        return _context.Outcome(skipped=["no container of the plan is on this host"])
+    wanted = context.plan.get("images") or {}
+    hops = {(context.plan.get(key) or {}).get("container"): hop for key, hop in _HOPS.items()}
+    outcome = _context.Outcome(measurements=found)
+    for name in found:
+        if name in wanted:
+            hop = hops.get(name, _context.OPEN_WEBUI)
+            outcome.findings += _image(context.containers[name], wanted[name], hop)
+    return outcome
+
+
+def _image(container: Container, wanted: str, hop: str) -> Iterator[Finding]:
+    if container.image != wanted:
+        message = f"{container.name} runs {container.image}; the plan has {wanted}."
+    elif container.named_id not in (None, container.image_id):
+        message = (
+            f"{container.name} runs the image {container.image_id}, which was called {wanted} when it was started; "
+            f"that name now means {container.named_id}."
+        )
+    else:
+        return
+    yield _faults.IMAGE_DRIFT.finding(message, variable="rag_image_source", hop=hop)
 
 
 def _compared(

@@ -1,7 +1,7 @@
 # Copyright: plumbline.rag contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What changes against the last plan, and what that does to stored vectors and databases. Pure."""
+"""What changes against the lock or the last plan, and what that does to stored vectors and databases. Pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _versions
-from ansible_collections.plumbline.rag.plugins.module_utils._findings import WARNING, Finding, register
+from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, WARNING, Finding, register
 from ansible_collections.plumbline.rag.plugins.module_utils._spec import shown
 
 PATH = register(
     "PL188",
     WARNING,
-    "A version cannot be reached from the one of the last plan",
+    "A version cannot be reached from the one before",
     "Migrations of Open WebUI's database go one way, and some releases migrate only what the release before them left. An older "
     "program on a newer database loses data.",
     "Restore the backup that belongs to the older version, or stop at the version in between first.",
@@ -27,8 +27,9 @@ REINDEX = register(
     WARNING,
     "The change makes stored vectors worthless",
     "Vectors of another model, revision, dimension or prefix do not compare with new ones. With an equal dimension nothing "
-    "raises an error: old documents are just no longer found.",
-    "Re-index every knowledge base after the deployment, or undo the change.",
+    "raises an error: old documents are just no longer found. Against a lock, which says that vectors were proven, it is an "
+    "error; against the last plan alone a warning.",
+    "Undo the change, or acknowledge it, deploy, and re-index every knowledge base.",
     example="rag_embedder: BAAI/bge-m3    # was intfloat/multilingual-e5-large, 1024 dimensions as well",
     source="open-webui/open-webui#11279, open-webui/open-webui#18208",
 )
@@ -45,6 +46,23 @@ _FIELDS = (
     ("vector_store", "halfvec", "rag_pgvector_halfvec", "reindex"),
 )
 _VERSIONED = ("open_webui", "litellm", "postgres", "embedder", "reranker")
+
+
+def extract(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """As much of a plan as :func:`compare` looks at."""
+    wanted: dict[str, dict[str, Any]] = {}
+    for group, field, _variable, _effect in _FIELDS:
+        if plan["verify"].get(group):
+            wanted.setdefault(group, {})[field] = plan["verify"][group].get(field)
+    hosts: dict[str, dict[str, Any]] = {
+        host: {
+            name: {field: service[field] for field in ("version", "revision") if field in service}
+            for name, service in services.items()
+            if name != "images"
+        }
+        for host, services in plan["hosts"].items()
+    }
+    return {"verify": wanted, "hosts": hosts}
 
 
 def _services(plan: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -87,16 +105,25 @@ def compare(previous: Mapping[str, Any], plan: Mapping[str, Any]) -> list[dict[s
     return changes
 
 
-def check(changes: list[dict[str, Any]], versions: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
-    """Findings on changes: vectors that no longer compare, and versions that cannot be reached."""
-    return [*_reindex(changes), *_paths(changes, versions)]
+def check(
+    changes: list[dict[str, Any]], versions: Mapping[str, Mapping[str, Any]], proven: str | None = None
+) -> list[Finding]:
+    """Findings on changes: vectors that no longer compare, and versions that cannot be reached.
+
+    ``proven`` is the time of the lock, when the changes are against one.
+    """
+    return [*_reindex(changes, proven), *_paths(changes, versions)]
 
 
-def _reindex(changes: list[dict[str, Any]]) -> Iterator[Finding]:
+def _reindex(changes: list[dict[str, Any]], proven: str | None) -> Iterator[Finding]:
     invalid = [change for change in changes if change["effect"] == "reindex"]
     if invalid:
         parts = "; ".join(f"{c['what']} from {shown(c['before'])} to {shown(c['after'])}" for c in invalid)
-        yield REINDEX.finding(f"Changed against the last plan: {parts}.", variable=invalid[0]["variable"])
+        against = "the last plan" if proven is None else f"the lock of {proven}"
+        severity = None if proven is None else ERROR
+        yield REINDEX.finding(
+            f"Changed against {against}: {parts}.", severity=severity, variable=invalid[0]["variable"]
+        )
 
 
 def _paths(changes: list[dict[str, Any]], versions: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:

@@ -113,7 +113,7 @@ DENSE_TEXT = register(
     "Dense text does not fit into the model",
     "Chinese, Japanese and Korean text, URLs and tables have one to two characters a token. The engine does not cut: it "
     "refuses such a chunk, and with it the whole batch.",
-    "Lower rag_chunk_size to twice the token limit, or leave it out to have it derived.",
+    "Lower rag_chunk_size to the token limit, or leave it out to have it derived.",
     example="rag_embedder: intfloat/multilingual-e5-small    # 512 tokens\nrag_chunk_size: 1900",
     source="vllm-project/vllm#19798, vllm-project/vllm#20744",
 )
@@ -296,10 +296,10 @@ def dense_text(subject: Subject) -> Iterator[Finding]:
     if engine.get("truncates") is not False or spec["rag_text_splitter"] != "character":
         return
     room = choice.embedder.max_tokens - len(choice.document_prefix) // 3 - 2
-    if choice.chunk_size / 4 <= room < choice.chunk_size / 2:
+    if choice.chunk_size / 4 <= room < choice.chunk_size:
         message = (
-            f"A chunk of {choice.chunk_size} characters has {choice.chunk_size // 4} tokens in English and up to twice as many in "
-            f"dense text; {choice.embedder.id} reads {room} beside its prefix, and {choice.embedder_engine} refuses what is longer."
+            f"A chunk of {choice.chunk_size} characters has {choice.chunk_size // 4} tokens in English and up to four times as many "
+            f"in dense text; {choice.embedder.id} reads {room} beside its prefix, and {choice.embedder_engine} refuses what is longer."
         )
         yield DENSE_TEXT.finding(message, variable="rag_chunk_size")
 

@@ -1,7 +1,7 @@
 # Copyright: plumbline.rag contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What verify reads on the controller: a labelled set, and the time of the last run."""
+"""What verify reads on the controller: a labelled set, the time of the last run, and the lock."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.plumbline.rag.plugins.action import verify
+from ansible_collections.plumbline.rag.plugins.plugin_utils import _controller
 
 SMALL = "questions: [{text: q, answers: [a]}]\npassages: {a: x, b: y}\n"
 
@@ -55,3 +56,20 @@ def test_last_run(tmp_path: Path, content: str, expected: float) -> None:
     assert verify._last_run(tmp_path) == 0.0
     (tmp_path / "verify.json").write_text(content)
     assert verify._last_run(tmp_path) == expected
+
+
+def test_a_lock_that_cannot_be_read_is_a_finding(tmp_path: Path) -> None:
+    assert _controller.read_lock(tmp_path) == (None, [])
+    (tmp_path / "lock.json").write_text("half a fi")
+    lock, (finding,) = _controller.read_lock(tmp_path)
+    assert (lock, finding.id) == (None, "PL492")
+    assert finding.message.startswith(f"{tmp_path}/lock.json: it is not JSON (")
+    (tmp_path / "lock.json").unlink()
+    (tmp_path / "lock.json").mkdir()
+    assert _controller.read_lock(tmp_path)[1][0].message.endswith("lock.json: it cannot be read (Is a directory).")
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"{}", b"[]"])
+def test_no_lock_ends_in_a_traceback(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "lock.json").write_bytes(content)
+    assert [finding.id for finding in _controller.read_lock(tmp_path)[1]] == ["PL492"]

@@ -54,6 +54,7 @@ SETTINGS: dict[str, Any] = {
         "RAG_RERANKING_MODEL": RERANK_MODEL,
         "RAG_EXTERNAL_RERANKER_URL": "http://rag-litellm:4000/v1/rerank",
         "RAG_EXTERNAL_RERANKER_TIMEOUT": "30",
+        "CHUNK_SIZE": 493,
     },
     "secret_fields": {
         "openai_config.key": "litellm_master_key",
@@ -64,10 +65,13 @@ PLAN: dict[str, Any] = {
     "host": "box",
     "depth": "standard",
     "eval_set": None,
+    "images": {"rag-open-webui": "open-webui:1"},
     "embedder": {
         "engine": "bundled",
         "model": MODEL,
         "served_name": MODEL,
+        "revision": None,
+        "pooling": "mean",
         "dimensions": DIMENSIONS,
         "normalized": True,
         "max_batch": 32,
@@ -193,6 +197,7 @@ class Stack:
         self.replies: dict[tuple[str, str], httpx.Response] = {}  # (method, end of the path) -> answer
         self.any_model = False
         self.version = "0.12.4"
+        self.image, self.named_id = "open-webui:1", "sha256:1"
         self.litellm_version = "1.106.12"
         self.features = {"slim": True}
         self.public: dict[str, Any] = {}
@@ -236,7 +241,7 @@ class Stack:
             client = OpenWebUI(http, webui["url"], webui["admin_email"], SECRETS["open_webui_admin_password"])
             store = self.store if self.plan["vector_store"] else None
             entries = tuple(f"{name}={value}" for name, value in self.environment.items())
-            container = Container("rag-open-webui", True, "open-webui:1", "sha256:1", (), {}, {}, entries)
+            container = Container("rag-open-webui", True, self.image, "sha256:1", (), {}, {}, entries, self.named_id)
             labelled = _evaluation.parse(EVALUATION)
             context = _context.Context(
                 self.plan,

@@ -31,6 +31,19 @@ def test_healthy() -> None:
     assert 'plumbline_verify_prefix_distance{installation="default",side="query"}' in text
 
 
+def test_times_and_lock() -> None:
+    latency = [{"route": "Open WebUI", "seconds": [0.1, 0.5], "p50": 0.1, "p95": 0.5, "max": 0.5}]
+    measurements = {"comparison with the lock": {"lowest_cosine": 0.999995}}
+    lock = {"proven": "2026-01-02T03:04:05+00:00", "vectors": None, "texts": 0, "baseline": "2026-01-02T03:04:05+00:00"}
+    text = _metrics.text({**HEALTHY, "latency": latency, "measurements": measurements, "lock": lock})
+    assert 'plumbline_verify_answer_seconds{installation="default",route="Open WebUI",quantile="0.95"} 0.5\n' in text
+    assert 'plumbline_verify_lock_cosine{installation="default"} 0.999995\n' in text
+    assert 'plumbline_verify_lock_time_seconds{installation="default"} 1767323045\n' in text
+    text = _metrics.text({**HEALTHY, "latency": [], "measurements": {}, "lock": None})
+    assert "answer_seconds" not in text
+    assert "lock" not in text
+
+
 def test_broken() -> None:
     text = _metrics.text(document(broken))
     assert 'plumbline_verify_proven{installation="default"} 0\n' in text

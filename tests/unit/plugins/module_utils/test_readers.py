@@ -34,6 +34,7 @@ class Engine:
         self.containers = self.api = self
         self.attrs = ATTRS
         self.error = error
+        self.renamed: str | None = "sha256:bb9f"
 
     def get(self, name: str) -> Engine:
         if self.error:
@@ -47,8 +48,11 @@ class Engine:
         return b"a line\n\xff\n"
 
     def inspect_image(self, image: str) -> dict[str, Any]:
-        assert image == "sha256:bb9f"
-        return {"RepoDigests": ["open-webui@sha256:1234"]}
+        if image == "sha256:bb9f":
+            return {"Id": image, "RepoDigests": ["open-webui@sha256:1234"]}
+        if self.renamed is None:
+            raise docker.errors.NotFound("no such image")
+        return {"Id": self.renamed}
 
 
 def test_container() -> None:
@@ -57,6 +61,15 @@ def test_container() -> None:
     assert container.environment == {"RAG_EMBEDDING_QUERY_PREFIX": "query: ", "A": "b=c", "EMPTY": ""}
     assert container.environment_bytes["RAG_EMBEDDING_QUERY_PREFIX"] == b"query: "
     assert (container.running, container.digests) == (True, ("open-webui@sha256:1234",))
+
+
+@pytest.mark.parametrize("now", ["sha256:bb9f", "sha256:cc00", None])
+def test_what_the_name_of_the_image_means_now(now: str | None) -> None:
+    engine = Engine()
+    engine.renamed = now
+    container = _docker.Docker(engine).container("rag-open-webui")
+    assert container is not None
+    assert (container.image_id, container.named_id) == ("sha256:bb9f", now)
 
 
 def test_containers_of_other_hosts_are_left_out() -> None:

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import jinja2
 import pytest
 
-from ansible_collections.plumbline.rag.plugins.module_utils import _report
+from ansible_collections.plumbline.rag.plugins.module_utils import _lock, _report
 
 from .rag_stack import Stack, error
 
@@ -25,10 +25,20 @@ def document(change: Any = None, accept: str = "") -> dict[str, Any]:
     if change:
         change(stack)
     result = stack.run()
+    vectors = result.pop("reference_vectors")
+    content = {
+        "installation": "default",
+        "collection": "0.1.0",
+        "time": "2026-01-02T03:04:05+00:00",
+        "fingerprint": _lock.fingerprint(stack.plan),
+        **result,
+    }
+    _lock.judge(None, [], content, vectors)
     if accept:
-        for found in [*result["findings"], *(one for check in result["checks"] for one in check["findings"])]:
+        for found in [*content["findings"], *(one for check in content["checks"] for one in check["findings"])]:
             found["accepted"] = accept
-    return {"installation": "default", "collection": "0.1.0", "time": "2026-01-02T03:04:05+00:00", **result}
+    content["lock"] = _lock.summary(_lock.record(None, content, {"verify": stack.plan, "hosts": {}}, vectors))
+    return content
 
 
 def page(content: dict[str, Any]) -> str:
@@ -117,11 +127,49 @@ def test_page_draws_what_was_measured() -> None:
     text = page(HEALTHY)
     assert "<h2>With and without the reranker</h2>" in text
     assert "<h2>Lengths</h2>" in text
-    assert "<h2>Time of one embedding</h2>" in text
+    assert "<h2>Limits</h2>" in text
+    assert "<h2>Time of an answer</h2>" in text
     report = _report.view(HEALTHY)
     assert [line["name"] for line in report["relevance"]["lines"]] == ["all", "en", "de"]
     assert [mark["state"] for mark in report["lengths"]["marks"]] == [*["passed"] * 4, "skipped"]
-    assert report["latency"]["calls"][-1] == 620
+    assert [row["what"] for row in report["limits"]] == [
+        "one batch of 16 passages of 493 characters (8032 bytes)",
+        "a passage of 493 characters: CJK",
+        "a passage of 493 characters: URLs",
+        "a passage of 493 characters: digits",
+        "4 batches at once, 64 short texts",
+    ]
+    assert all(row["right"] for row in report["limits"])
+
+
+def test_histograms_of_times() -> None:
+    seconds = [0.0001, 0.001, 0.0099, 0.1, 0.1, 99.0, 1000.0]
+    route = {"route": "Open WebUI", "seconds": seconds, "p50": 0.1, "p95": 1000.0, "max": 1000.0}
+    latency = _report._latency([route])
+    assert latency is not None
+    (row,) = latency["rows"]
+    # 8 bars a decade of 10.5 each, from 1 ms at 220; what is faster or slower stands in the outermost
+    assert [bar["x"] for bar in row["bars"]] == [220.0, 293.5, 388.0, 629.5]
+    assert [bar["height"] for bar in row["bars"]] == [36.0, 18.0, 36.0, 36.0]
+    assert (row["count"], row["p50"], row["p95"], row["middle"]) == (7, "100 ms", "1000.00 s", 388.0)
+    assert latency["axis"][-1] == {"x": 640.0, "text": "100 s"}
+    assert _report._latency([]) is None
+
+
+def test_fingerprint_and_lock() -> None:
+    text = page(HEALTHY)
+    assert "<h2>Fingerprint</h2>" in text
+    assert "Its 4 reference vectors are of 2026-01-02T03:04:05+00:00" in text
+    rows = {row["name"]: row["text"] for row in _report.view(HEALTHY)["fingerprint"]}
+    assert (rows["query prefix"], rows["revision"], rows["dimensions"]) == ("'query: '", "not given", "64")
+    assert "Nothing is recorded in a lock yet." in page({**HEALTHY, "lock": None})
+
+
+def test_drawings_have_titles() -> None:
+    text = page(HEALTHY)
+    drawings = text.count("<svg ") - text.count('aria-hidden="true"')
+    assert drawings == text.count("<title>") - 1 == 8
+    assert "<desc>Open WebUI: right; LiteLLM: right; Embedding engine: right; " in text
 
 
 def test_page_names_the_depth() -> None:
@@ -129,7 +177,7 @@ def test_page_names_the_depth() -> None:
         stack.plan["depth"] = "quick"
 
     text = page(document(quick))
-    assert "at depth quick. 7 were not made." in text
+    assert "at depth quick. 9 were not made." in text
     assert "left out by rag_verify_depth: quick; standard makes it" in text
 
 

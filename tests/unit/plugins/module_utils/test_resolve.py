@@ -74,8 +74,8 @@ def test_open_webui_environment(quickstart):
     env = quickstart["hosts"]["h1"]["open_webui"]["env"]
     assert env == {
         "AIOHTTP_CLIENT_TIMEOUT": "300",
-        "CHUNK_OVERLAP": "99",
-        "CHUNK_SIZE": "992",
+        "CHUNK_OVERLAP": "49",
+        "CHUNK_SIZE": "493",
         "ENABLE_ASYNC_EMBEDDING": "true",
         "ENABLE_RAG_HYBRID_SEARCH": "true",
         "ENABLE_SIGNUP": "false",

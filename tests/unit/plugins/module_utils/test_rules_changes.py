@@ -50,6 +50,22 @@ def test_what_makes_stored_vectors_worthless(variables, variable):
 
 
 @pytest.mark.rule("PL189", fires=True)
+def test_against_a_lock_it_is_an_error():
+    after = plan(rag_embedder="BAAI/bge-m3", rag_embedder_engine="vllm")
+    found = changes.compare(changes.extract(plan()), after)
+    assert found == changes.compare(plan(), after)
+    (finding,) = changes.check(found, CATALOG.versions, "2026-01-01T00:00:00+00:00")
+    assert (finding.id, finding.severity) == ("PL189", "error")
+    assert finding.message.startswith("Changed against the lock of 2026-01-01T00:00:00+00:00: embedder model from ")
+    assert changes.check(found, CATALOG.versions)[0].severity == "warning"
+
+
+def test_what_is_extracted_compares_as_the_plan_does():
+    for variables in ({}, {"rag_vector_store": "chroma", "rag_open_webui_variant": "full"}):
+        assert changes.compare(changes.extract(plan(**variables)), plan(**variables)) == []
+
+
+@pytest.mark.rule("PL189", fires=True)
 def test_a_model_of_the_same_dimension_is_noticed():
     vllm = {"rag_embedder_engine": "vllm"}
     before = plan(rag_embedder="BAAI/bge-m3", **vllm)

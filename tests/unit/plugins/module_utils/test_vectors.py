@@ -100,3 +100,15 @@ def test_decode_base64() -> None:
 def test_decode_base64_refuses(text: str) -> None:
     with pytest.raises(ValueError, match=r"32-bit floats|base64|Non-base64|padding|alphabet|discontinuous|Only"):
         _vectors.decode_base64(text)
+
+
+def test_encode_base64() -> None:
+    assert _vectors.encode_base64([1.0, -2.0]) == "AACAPwAAAMA="
+
+
+@pytest.mark.parametrize(
+    ("values", "share", "expected"),
+    [([3.0], 0.5, 3.0), ([4.0, 1.0, 3.0, 2.0], 0.5, 2.0), ([1.0, 2.0, 3.0, 4.0], 0.95, 4.0), ([1.0, 2.0], 0.0, 1.0)],
+)
+def test_percentile(values: list[float], share: float, expected: float) -> None:
+    assert _vectors.percentile(values, share) == expected
