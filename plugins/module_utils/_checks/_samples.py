@@ -38,7 +38,7 @@ _HTML = (
     "A suspension bridge hangs from two cables that are anchored in the ground.",
 )
 _CSV = (
-    ("awl", "makes holes in leather"),
+    ("awl", "punches holes in leather"),
     ("plane", "smooths a wooden board"),
     ("scythe", "cuts the grass of a meadow"),
 )
@@ -125,7 +125,7 @@ def samples(settings: Mapping[str, Any], engine: str) -> list[Sample]:
             "text/csv",
             "\n".join(["tool,purpose", *(f"{tool},{purpose}" for tool, purpose in _CSV), ""]).encode(),
             tuple(purpose for _tool, purpose in _CSV),
-            (Question("Which tool makes holes in leather?", "en", _CSV[0][1]),),
+            (Question("Which tool punches holes in leather?", "en", _CSV[0][1]),),
             chunks("csv", rows),
         ),
         Sample(
