@@ -222,8 +222,8 @@ class Pgvector:
             "SELECT vector <=> {cast} FROM {table} WHERE collection_name = %(collection)s ORDER BY vector <=> {cast} LIMIT {k}"
         ).format(cast=cast, table=sql.Identifier(self._table), k=sql.Literal(k))
         sample = self._on(
-            "SELECT collection_name AS collection, vector::text AS vector FROM {} TABLESAMPLE SYSTEM (%s) "
-            "WHERE vector IS NOT NULL ORDER BY random() LIMIT %s"
+            "SELECT collection_name AS collection, vector::text AS vector FROM {} TABLESAMPLE SYSTEM (%s) REPEATABLE (0) "
+            "WHERE vector IS NOT NULL ORDER BY md5(id) LIMIT %s"
         )
         by_index = wanted = found = 0
         async with self._transaction() as connection:

@@ -181,7 +181,7 @@ def judge_misfits(found: Misfits, dimension: int, plan: Mapping[str, Any]) -> It
     if not found.misfits:
         return
     message = (
-        f"{found.misfits} of {found.rows} rows of table {plan['vector_store']['table']}, in {found.collections} collections, hold no "
+        f"{found.misfits} of {found.rows} rows of table {plan['vector_store']['table']}, in {_counted(found.collections, 'collection')}, hold no "
         f"vector of {dimension} numbers: they are empty, end in zeros, or go on where the column should be filled up with zeros."
     )
     yield _faults.MISFITS.finding(message, variable="rag_embedder_dimensions", hop=HOP)
@@ -198,7 +198,7 @@ def judge_sources(found: Sequence[Source], model: str, plan: Mapping[str, Any]) 
         some = ", ".join(source.examples)
         message = (
             f"{source.rows} of {total} rows of table {plan['vector_store']['table']} were made by {noted}; the plan has {model}. "
-            f"They are in {source.collections} collections, as {some}."
+            f"They are in {_counted(source.collections, 'collection')}, as {some}."
         )
         severity = ERROR if 2 * others > total else WARNING
         yield _faults.FOREIGN.finding(message, severity=severity, variable="rag_embedder", hop=HOP)
@@ -209,7 +209,7 @@ def judge_connections(found: Connections, each: int | None) -> Iterator[Finding]
     free = found.most - found.reserved
     if each is not None and found.clients * each > free:
         message = (
-            f"Open WebUI is connected from {found.clients} addresses and may open {each} connections from each; PostgreSQL takes "
+            f"Open WebUI is connected from {_counted(found.clients, 'address')} and may open {each} connections from each; PostgreSQL takes "
             f"{free} besides {found.reserved} for administrators (max_connections)."
         )
         yield _faults.CONNECTIONS.finding(message, variable="rag_open_webui_env", hop=HOP)
@@ -232,6 +232,11 @@ def pool(env: Mapping[str, Any]) -> int | None:
 def _number(value: Any) -> int | None:
     text = str(value)
     return int(text) if text.isdecimal() else None
+
+
+def _counted(number: int, name: str) -> str:
+    plural = f"{name}es" if name.endswith("s") else f"{name}s"
+    return f"{number} {name if number == 1 else plural}"
 
 
 def _no_table(context: _context.Context) -> str:

@@ -232,6 +232,7 @@ class Stack:
         self.environment = dict(PLAN["open_webui"]["env"])
         self.files: dict[str, tuple[str, str]] = {}
         self.numbered = 0
+        self.failing: dict[str, str] = {}  # kind of file -> why it cannot be read
         self.failed: dict[str, str] = {}  # file -> reason
         self.owners: dict[str, str] = {}  # file -> token of who uploaded it
         self.extract: Callable[[str, str], str] = lambda _name, text: text
@@ -414,7 +415,9 @@ class Stack:
         if path.endswith("/search"):
             start = request.url.params["filename"].rstrip("*")
             found = [
-                self._listed(i) for i, (name, _text) in self.files.items() if name.startswith(start) and self._may(key, i)
+                self._listed(i)
+                for i, (name, _text) in self.files.items()
+                if name.startswith(start) and self._may(key, i)
             ]
             return ok(found) if found else error(404, "No files found matching the pattern.")
         if method == "POST":
@@ -460,12 +463,16 @@ class Stack:
         self.owners[file_id] = key
         if not text.strip() and not self.empty_is_fine:
             self.failed[file_id] = "The content provided is empty."
+        if name.rsplit(".", 1)[1] in self.failing:
+            self.failed[file_id] = self.failing[name.rsplit(".", 1)[1]]
         if name.endswith((".pdf", ".docx")) and self.features.get("slim"):
             self.failed[file_id] = "503: This file type requires an external document extractor in slim."
         if not self.process_error and file_id not in self.failed:
             chunks = [self._chunk(file_id, piece) for piece in self.split(name, pieces)]
             self.collections[f"file-{file_id}"] = chunks
-            knowledge = json.loads(parts["metadata"].get_payload(decode=True))["knowledge_id"] if "metadata" in parts else None
+            knowledge = (
+                json.loads(parts["metadata"].get_payload(decode=True))["knowledge_id"] if "metadata" in parts else None
+            )
             if knowledge and self.link:
                 self.collections[knowledge] += chunks
         return ok({"id": file_id, "status": True})
@@ -506,7 +513,8 @@ class Stack:
         allowed = [
             name
             for name in asked
-            if key in ("a-token", self.readers.get(name), self.owners.get(name.removeprefix("file-"))) or self.open_to_all
+            if key in ("a-token", self.readers.get(name), self.owners.get(name.removeprefix("file-")))
+            or self.open_to_all
         ]
         if len(allowed) < len(asked):
             return error(403, "You do not have permission to access this resource.")
@@ -545,7 +553,11 @@ class Stack:
             return ok({"id": "m1", "user_id": "a1", "content": body["content"]})
         (vector,) = self.embed("proxy", [query + body["content"]])
         hits = [((1 + _vectors.cosine(vector, c.vector)) / 2, c) for c in self.collections["user-memory-a1"]]
-        names = {"documents": [c.text for _s, c in hits], "distances": [s for s, _c in hits], "metadatas": [{} for _h in hits]}
+        names = {
+            "documents": [c.text for _s, c in hits],
+            "distances": [s for s, _c in hits],
+            "metadatas": [{} for _h in hits],
+        }
         return ok({name: [values] for name, values in names.items()})
 
 
@@ -586,7 +598,10 @@ class Store:
         self.table_indexes = [_pgvector.Index("idx_document_chunk_vector", "ivfflat", "vector_cosine_ops", True)]
         self.table_recall = _pgvector.Recall(20, 20, 200, 196)
         noted = str({"engine": "openai", "model": MODEL})
-        self.table_sources = [_pgvector.Source(noted, 19000, 40, ("kb",)), _pgvector.Source(None, 1000, 2, ("knowledge-bases",))]
+        self.table_sources = [
+            _pgvector.Source(noted, 19000, 40, ("kb",)),
+            _pgvector.Source(None, 1000, 2, ("knowledge-bases",)),
+        ]
         self.table_misfits = _pgvector.Misfits(20000, 0, 0)
         self.server = _pgvector.Connections(100, 3, 9, 1)
 
