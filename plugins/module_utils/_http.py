@@ -151,7 +151,7 @@ class Http:
         key: str | None = None,
         body: Any = None,
         params: Mapping[str, str] | None = None,
-        files: Mapping[str, tuple[str, bytes, str]] | None = None,
+        files: Mapping[str, tuple[str | None, bytes, str]] | None = None,
         timeout: float | None = None,
     ) -> Reply:
         """One request. Only a connection that could not be made is tried again: nothing was sent then."""

@@ -13,8 +13,11 @@ description:
   - Runs the checks that the plan asks for at every hop (engine, proxy, Open WebUI, vector store, reranker) and compares
     vectors, scores and settings with expected values. The checks run concurrently and send at most 200 small requests;
     at most 100 at depth C(quick) and 1000 at depth C(deep).
-  - Uploads three short files under the name C(plumbline-verify) and removes them again, also after a failure or an
-    interrupt. Everything else is only read.
+  - Everything that it makes is named C(plumbline-verify) and removed again, also after a failure or an interrupt; a later run
+    removes what a killed one left. At every depth it makes one knowledge base with three short text files. Depth C(standard) adds
+    Markdown (English, Japanese, Arabic), HTML, CSV, a PDF and a DOCX, and a memory of the administrator. Depth C(deep) adds files
+    that must be refused, and for the time of its run a user without rights with a file and two more knowledge bases.
+  - Everything else is only read. Of the vector store it reads its own rows, and counts and compares the others without showing them.
   - On the controller it compares reference vectors and the quality of a labelled set with the installation's C(lock.json).
   - On the controller it acknowledges findings, writes C(verify.json), C(report.html), C(junit.xml) and C(metrics.prom), shows the
     findings, and fails when an error among them is open.

@@ -575,11 +575,59 @@ QUERY_FAILED = register(
     "See the message for Open WebUI's reason.",
     acknowledgeable=False,
 )
+FORMAT = register(
+    "PL450",
+    ERROR,
+    "A file format is not read rightly",
+    "Text of such files is missing from answers, or the upload fails.",
+    "See the message for what reads it. Check the service of rag_content_extraction, its URL and its key, and its log; "
+    "Open WebUI's own loaders need rag_open_webui_version to be up to date.",
+    example="rag_content_extraction: tika",
+)
+NO_TEXT = register(
+    "PL460",
+    ERROR,
+    "A file without text counts as processed",
+    "Nothing of it is ever found, and nobody is told; some engines' silence is stored as the words <No text content found>.",
+    "Check the service of rag_content_extraction, its URL and its key, and its log.",
+    source="Open WebUI 0.12.4 retrieval/loaders/main.py",
+)
+CHUNKS = register(
+    "PL475",
+    ERROR,
+    "A file is stored in another number of chunks than its settings make",
+    "Passages are missing or doubled, or are cut elsewhere than rag_chunk_size says.",
+    "Compare rag_chunk_size, rag_chunk_overlap and rag_text_splitter with Admin Settings > Documents, and re-index.",
+)
+LEAK = register(
+    "PL476",
+    ERROR,
+    "A user gets what is private to another",
+    "Confidential passages reach whoever asks.",
+    "Remove BYPASS_RETRIEVAL_ACCESS_CONTROL and ENABLE_RETRIEVAL_UNSCOPED_COLLECTIONS from rag_open_webui_env, and raise "
+    "rag_open_webui_version: its releases close such holes.",
+    acknowledgeable=False,
+)
+USER = register(
+    "PL477",
+    ERROR,
+    "A user who is no administrator is not served",
+    "It works for whoever tries it out, and not for those whom it is for.",
+    "See the message for Open WebUI's reason, and Admin Settings > Users > Groups for what users may do.",
+)
+TOO_LARGE = register(
+    "PL478",
+    WARNING,
+    "A file above the limit is taken",
+    "One upload may fill the disk or keep the embedder busy for hours.",
+    "Set RAG_FILE_MAX_SIZE in rag_open_webui_env, and the same limit at whatever stands in front of Open WebUI.",
+    example="rag_open_webui_env:\n  RAG_FILE_MAX_SIZE: 50",
+)
 LEFTOVERS = register(
     "PL461",
     WARNING,
     "Probe data could not be removed",
-    "Files or knowledge bases named plumbline-verify remain.",
+    "Files, knowledge bases, memories or users named plumbline-verify remain.",
     "Run the verification again, which removes leftovers first, or delete them in Open WebUI.",
 )
 
@@ -600,6 +648,47 @@ NO_PGVECTOR = register(
     "Slim Open WebUI cannot store a single passage.",
     "Use an image with pgvector (rag_postgres_version), or run CREATE EXTENSION vector as a superuser.",
     acknowledgeable=False,
+)
+
+INDEX = register(
+    "PL479",
+    ERROR,
+    "The vector index is not the planned one, or cannot be used",
+    "Searches read every row of a knowledge base, or fail.",
+    "Drop idx_document_chunk_vector and restart Open WebUI, which makes it again; rag_pgvector_index says which kind.",
+    example="rag_pgvector_index: hnsw",
+    source="open-webui/open-webui 0.11.4 changelog: ivfflat on an empty table",
+)
+RECALL = register(
+    "PL480",
+    WARNING,
+    "Searches by the vector index miss rows that an exact search finds",
+    "The passage that answers a question is there, and is not returned.",
+    "Use rag_pgvector_index: hnsw; an ivfflat index that was built on few rows has to be dropped and made again.",
+    example="rag_pgvector_index: hnsw",
+    source="pgvector/pgvector#259, pgvector/pgvector#677",
+)
+FOREIGN = register(
+    "PL487",
+    WARNING,
+    "Stored vectors were made by another model",
+    "Vectors of two models cannot be compared: these passages are found by chance, and push others out.",
+    "Re-index the installation with the model of the plan, or set rag_embedder to the one that made the rows.",
+)
+CONNECTIONS = register(
+    "PL488",
+    WARNING,
+    "The database may run out of connections",
+    "Uploads and searches fail at the busiest hour: sorry, too many clients already.",
+    "Lower DATABASE_POOL_SIZE and PGVECTOR_POOL_SIZE in rag_open_webui_env, or raise max_connections of the database.",
+    example="rag_open_webui_env:\n  DATABASE_POOL_SIZE: 20\n  PGVECTOR_POOL_SIZE: 10",
+)
+MISFITS = register(
+    "PL489",
+    WARNING,
+    "Stored vectors have another dimension than the model's",
+    "pgvector fills up and cuts without a word: such rows are found by chance.",
+    "Re-index the installation; compare rag_embedder_dimensions with the model that made the rows.",
 )
 
 # The verification itself

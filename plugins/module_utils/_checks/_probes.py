@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 NAME = "plumbline-verify"
+DESCRIPTION = "Probe of plumbline.rag; safe to delete."
 
 QUESTIONS = (
     "How can a mason tell whether a wall is vertical?",

@@ -23,12 +23,16 @@ from ansible_collections.plumbline.rag.plugins.module_utils._checks import (
     length,
     limits,
     logs,
+    memory,
+    refusals,
     relevance,
     replicas,
     rerank,
     rerank_edges,
     settings,
     stability,
+    store,
+    users,
     versions,
 )
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import ERROR, Finding
@@ -61,7 +65,7 @@ class Probe:
 def probes(plan: Mapping[str, Any]) -> list[Probe]:
     """The checks that this plan asks for, in an order in which every check follows what it builds on."""
     information, again = "engine information", "embedding again and at once"
-    engine, proxy, store = _AT_ENGINE, "embedding through the proxy", "vector store"
+    engine, proxy, table = _AT_ENGINE, "embedding through the proxy", "vector store"
     reranker, route = "reranking at the reranker", "reranking as Open WebUI asks"
     most = "reranking the most candidates"
     found = [
@@ -108,9 +112,21 @@ def probes(plan: Mapping[str, Any]) -> list[Probe]:
             found.append(Probe(_RELEVANCE, _context.RERANKER, relevance.relevance, measured, "standard"))
             before.append(route)
     if reads_store(plan):
-        found.append(Probe(store, _context.VECTOR_STORE, versions.store))
-        before.append(store)
-    return [*found, Probe("through Open WebUI", _context.OPEN_WEBUI, ingestion.ingestion, tuple(before))]
+        found.append(Probe(table, _context.VECTOR_STORE, versions.store))
+        found.append(Probe("index of the vector store", _context.VECTOR_STORE, store.index, (table,)))
+        found.append(Probe("connections of the vector store", _context.VECTOR_STORE, store.connections, (table,)))
+        found.append(Probe("recall of the index", _context.VECTOR_STORE, store.recall, (table,), "standard"))
+        found.append(Probe("models of the rows", _context.VECTOR_STORE, store.rows, (table,), "standard"))
+        before.append(table)
+    through, refused = "through Open WebUI", "files that must be refused"
+    return [
+        *found,
+        Probe(through, _context.OPEN_WEBUI, ingestion.ingestion, tuple(before)),
+        Probe("a memory", _context.OPEN_WEBUI, memory.memory, tuple(before), "standard"),
+        # One after the other: each removes what the others would still need.
+        Probe(refused, _context.OPEN_WEBUI, refusals.refusals, (*before, through), "deep"),
+        Probe("a user without rights", _context.OPEN_WEBUI, users.users, (*before, refused), "deep"),
+    ]
 
 
 def reads_store(plan: Mapping[str, Any]) -> bool:

@@ -10,174 +10,152 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.plumbline.rag.plugins.module_utils import _vectors
-from ansible_collections.plumbline.rag.plugins.module_utils._checks import _context, _faults, _probes, prefix
-from ansible_collections.plumbline.rag.plugins.module_utils._findings import Finding, Rule
+from ansible_collections.plumbline.rag.plugins.module_utils._checks import (
+    _context,
+    _faults,
+    _probes,
+    _samples,
+    _walk,
+    formats,
+    paths,
+)
+from ansible_collections.plumbline.rag.plugins.module_utils._findings import Finding
 from ansible_collections.plumbline.rag.plugins.module_utils._http import ServiceError
-from ansible_collections.plumbline.rag.plugins.module_utils._open_webui import Hits
+from ansible_collections.plumbline.rag.plugins.module_utils._open_webui import Hits, Upload
 from ansible_collections.plumbline.rag.plugins.module_utils._pgvector import Chunk
 
 FALLBACK_SCORE = 1 / 61 + 1e-9  # the highest score of Open WebUI's rank fusion, which it falls back to
 SAME_SCORE = 1e-3
-_PROCESSING_SECONDS = 120.0
-_CLEANING_SECONDS = 60.0
-_SETTLING_SECONDS = 20.0
-_DEFAULT_BATCH = 32
-_OTHER_SIDE = {"query": "document_prefix", "document": "query_prefix"}
-
-
-class _Stop(Exception):
-    """The way ends here; its finding is recorded."""
+_LINKING_SECONDS = 30.0
+_MOST_CHUNKS = 50
+_SHOWN = 5
 
 
 async def ingestion(context: _context.Context, before: _context.Before) -> _context.Outcome:
-    """Upload our passages, ask our questions, read the stored vectors, and remove everything again."""
-    embedding = [outcome for name, outcome in before.items() if name.startswith("embedding")]
-    if any(
-        "dimension" not in one.measurements or one.has(_faults.EMBEDDING_FAILED, _faults.COUNT, _faults.INVALID_VECTOR)
-        for one in embedding
-    ):
-        return _context.Outcome(skipped=["no embedding can be made, so no file can be processed"])
-    await context.open_webui.sign_in()
-    walk = _Walk(context, before)
-    try:
-        await walk.run()
-    except _Stop:
-        pass
-    finally:
-        # Also after a failure or an interrupt, and to the end: nothing of ours may stay.
-        await asyncio.shield(asyncio.wait_for(walk.clean(), _CLEANING_SECONDS))
-    return walk.outcome
+    """Upload our files, ask our questions, read the stored vectors, and remove everything again."""
+    impossible = _walk.no_embedding(before)
+    if impossible is not None:
+        return impossible
+    walk = _Ingestion(context, before)
+    return await walk.run(walk.steps)
 
 
-class _Walk:
-    """One way through Open WebUI, step by step."""
+class _Ingestion(_walk.Walk):
+    """One knowledge base with our files, step by step."""
 
     def __init__(self, context: _context.Context, before: _context.Before) -> None:
-        self._context = context
-        self._before = before
-        self._api = context.open_webui
-        self._plan = context.plan
-        self._files: list[str] = []
-        self._processed = False
+        super().__init__(context, before)
         self._knowledge = ""
-        self._ours: list[str] = []
-        self.outcome = _context.Outcome()
+        self._texts: list[Upload] = []
+        self._formats: list[formats.File] = []
+        self._chat: list[Hits] = []
 
-    async def run(self) -> None:
-        """The steps in order; each records what it finds, and the first that fails ends the way."""
-        await self._remove_leftovers()
-        await self._upload()
-        await self._fill()
+    async def steps(self) -> None:
+        """Each step records what it finds; the first that fails ends the way."""
+        await self._create()
+        await self._upload(await self._choose())
         plain = await self._ask_plain()
         await self._ask_as_a_chat()
-        chunks = await self._stored()
-        if chunks:
-            await self._prove_document_prefix(chunks)
-            await self._prove_query_prefix(chunks, plain)
-
-    async def clean(self) -> None:
-        """Remove what this run or an interrupted earlier one left; a failure is a finding of its own."""
-        self._context.http.lift_budget()
-        try:
-            await self._remove(settle=not self._processed)
-        except ServiceError as error:
-            self._found(_faults.LEFTOVERS, str(error), _context.OPEN_WEBUI)
-            return
-        if self._context.store is None or not self._ours:
-            return
-        try:
-            left = await self._context.store.count(self._ours)
-        except ServiceError:
-            return  # an unreadable store has its own finding
-        if left:
-            message = f"{left} chunks of removed files remain in the vector store."
-            self._found(_faults.LEFTOVERS, message, _context.VECTOR_STORE)
+        await formats.ask(self, self._knowledge, self._formats)
+        stored = await self._stored()
+        if stored:
+            formats.count(self, self._knowledge, self._formats, stored)
+            await self._prove(stored, plain)
+        elif self.context.store is None:
+            self.outcome.skipped.append("stored vectors: only a pgvector store can be read")
+            await paths.prove_by_scores(self, plain)
 
     # -- upload --------------------------------------------------------------------------------------------------
 
-    async def _remove_leftovers(self) -> None:
+    async def _create(self) -> None:
         try:
-            await self._remove(settle=False)
+            self._knowledge = await self.api.create_knowledge(_probes.NAME, _probes.DESCRIPTION)
         except ServiceError as error:
-            self._fail(_faults.LEFTOVERS, str(error), _context.OPEN_WEBUI)
+            self.fail(_faults.KNOWLEDGE_FAILED, str(error), _context.OPEN_WEBUI)
+        self.ours.append(self._knowledge)
 
-    async def _remove(self, settle: bool) -> None:
-        """The knowledge bases first: removing a file that is in one costs a search in each.
-
-        ``settle`` waits for processing that still runs: it would store vectors of a file that is gone.
-        """
-        files, knowledge = await asyncio.gather(
-            self._api.find_files(_probes.NAME), self._api.find_knowledge(_probes.NAME)
-        )
-        for found in knowledge:
-            await self._api.delete_knowledge(found)
-        if settle:
-            await asyncio.gather(*(self._api.wait_processed(found, _SETTLING_SECONDS) for found in files))
-        await asyncio.gather(*(self._api.delete_file(found) for found in files))
-
-    async def _upload(self) -> None:
-        names = [f"{_probes.NAME}-{number}.txt" for number in range(len(_probes.PASSAGES))]
+    async def _choose(self) -> list[_samples.Sample]:
+        """The files of other formats than text, for those depths that look at them."""
+        if self.plan.get("depth") == "quick":
+            self.outcome.skipped.append("other formats than text: left out by rag_verify_depth: quick")
+            return []
         try:
-            self._files = list(
+            return formats.chosen(self, await self.api.retrieval())
+        except ServiceError as error:
+            self.outcome.skipped.append(f"other formats than text: {error}")
+            return []
+
+    async def _upload(self, samples: Sequence[_samples.Sample]) -> None:
+        texts = [(f"{_probes.NAME}-{number}.txt", text) for number, text in enumerate(_probes.PASSAGES)]
+        self.settled = False
+        try:
+            ids = list(
                 await asyncio.gather(
-                    *(self._api.upload(name, _probes.file_content(text)) for name, text in zip(names, _probes.PASSAGES))
+                    *(self._send(name, _probes.file_content(text).encode(), "text/plain") for name, text in texts),
+                    *(self._send(sample.name, sample.content, sample.mime) for sample in samples),
                 )
             )
-            self._ours += [f"file-{file_id}" for file_id in self._files]
-            reasons = await asyncio.gather(*(self._api.wait_processed(f, _PROCESSING_SECONDS) for f in self._files))
+            self.ours += [f"file-{file_id}" for file_id in ids]
+            uploads = await self.api.wait_processed(_probes.NAME, ids, _walk.PROCESSING_SECONDS)
         except ServiceError as error:
-            self._fail(_faults.INGESTION_FAILED, str(error), _context.OPEN_WEBUI)
-        self._processed = True
-        failed = [reason for reason in reasons if reason is not None]
+            self.fail(_faults.INGESTION_FAILED, str(error), _context.OPEN_WEBUI)
+        self.settled = all(upload.reason is None or upload.error for upload in uploads)
+        self._texts = uploads[: len(texts)]
+        failed = [upload.reason for upload in self._texts if upload.reason is not None]
         if failed:
-            message = f"Open WebUI could not process {len(failed)} of {len(reasons)} text files: {failed[0]}"
-            self._fail(_faults.INGESTION_FAILED, message, _context.OPEN_WEBUI)
+            message = f"Open WebUI could not process {len(failed)} of {len(texts)} text files: {failed[0]}"
+            self.fail(_faults.INGESTION_FAILED, message, _context.OPEN_WEBUI)
+        self._formats = formats.read(self, samples, uploads[len(texts) :])
+        await self._linked([*self._texts, *(file.upload for file in self._formats)])
 
-    async def _fill(self) -> None:
+    async def _send(self, name: str, content: bytes, mime: str) -> str:
+        return await self.api.upload(name, content, mime, self._knowledge)
+
+    async def _linked(self, uploads: Sequence[Upload]) -> None:
+        """Older versions say that a file is done before it is in the knowledge base."""
         try:
-            self._knowledge = await self._api.create_knowledge(_probes.NAME, "Probe of plumbline.rag; safe to delete.")
-            self._ours.append(self._knowledge)
-            for file_id in self._files:
-                await self._api.add_file(self._knowledge, file_id)
+            ids = [upload.id for upload in uploads]
+            missing = await self.api.wait_linked(self._knowledge, ids, _LINKING_SECONDS)
         except ServiceError as error:
-            self._fail(_faults.KNOWLEDGE_FAILED, str(error), _context.OPEN_WEBUI)
+            self.fail(_faults.KNOWLEDGE_FAILED, str(error), _context.OPEN_WEBUI)
+        if missing:
+            message = (
+                f"{len(missing)} of {len(ids)} processed files are not in the knowledge base that they were sent to."
+            )
+            self.fail(_faults.KNOWLEDGE_FAILED, message, _context.OPEN_WEBUI)
 
     # -- search --------------------------------------------------------------------------------------------------
 
     async def _ask_plain(self) -> list[Hits]:
         try:
+            # Enough for every chunk of ours: the scores of all passages prove the prefixes.
             hits = await asyncio.gather(
-                *(
-                    self._api.query_vector(self._knowledge, question, len(_probes.PASSAGES))
-                    for question in _probes.QUESTIONS
-                )
+                *(self.api.query_vector(self._knowledge, question, _MOST_CHUNKS) for question in _probes.QUESTIONS)
             )
         except ServiceError as error:
-            self._fail(_faults.QUERY_FAILED, str(error), _context.OPEN_WEBUI)
+            self.fail(_faults.QUERY_FAILED, str(error), _context.OPEN_WEBUI)
         self.outcome.findings += _first("vector search", hits)
-        self.outcome.findings += _chunk_model(self._plan["open_webui"]["embedding_model"], hits)
-        self.outcome.measurements["vector_search"] = [
-            {"scores": found.scores, "files": _names(found)} for found in hits
-        ]
+        self.outcome.findings += _chunk_model(self.plan["open_webui"]["embedding_model"], hits)
+        self.outcome.measurements["vector_search"] = _shown_hits(hits)
         return list(hits)
 
     async def _ask_as_a_chat(self) -> None:
-        plan = self._plan["open_webui"]
+        plan = self.plan["open_webui"]
         try:
             hits = await asyncio.gather(
                 *(
-                    self._api.query_collection(self._knowledge, question, bool(plan.get("hybrid")))
+                    self.api.query_collection(self._knowledge, question, bool(plan.get("hybrid")))
                     for question in _probes.QUESTIONS
                 )
             )
         except ServiceError as error:
-            self._fail(_faults.QUERY_FAILED, str(error), _context.OPEN_WEBUI)
-        self.outcome.measurements["search"] = [{"scores": found.scores, "files": _names(found)} for found in hits]
+            self.fail(_faults.QUERY_FAILED, str(error), _context.OPEN_WEBUI)
+        self._chat = list(hits)
+        self.outcome.measurements["search"] = _shown_hits(hits)
         if not plan.get("rerank_url") or not plan.get("hybrid"):
             self.outcome.findings += _first("search", hits)
             return
-        if any(outcome.failed for name, outcome in self._before.items() if name.startswith("reranking")):
+        if any(outcome.failed for name, outcome in self.before.items() if name.startswith("reranking")):
             self.outcome.skipped.append("reranking through Open WebUI: the reranker does not answer rightly")
             return
         fallback = [found for found in hits if is_fallback(found.scores)]
@@ -186,9 +164,9 @@ class _Walk:
                 f"Open WebUI returned the scores {_shown(fallback[0].scores)} for {len(fallback)} of {len(hits)} "
                 "questions; reranked scores lie above 1/61."
             )
-            self._found(_faults.RERANK_FALLBACK, message, _context.OPEN_WEBUI, "rag_reranker")
+            self.found(_faults.RERANK_FALLBACK, message, _context.OPEN_WEBUI, "rag_reranker")
             return
-        route = self._context.rerank_route
+        route = self.context.rerank_route
         try:
             own = await asyncio.gather(
                 *(route.scores(question, found.documents) for question, found in zip(_probes.QUESTIONS, hits))
@@ -200,119 +178,54 @@ class _Walk:
         self.outcome.measurements["largest_difference_to_reranker"] = max(differences)
         if max(differences) > SAME_SCORE:
             message = f"Open WebUI's scores differ by {max(differences):.4f} from those that the reranker gives now."
-            self._found(_faults.RERANK_SCORES, message, _context.OPEN_WEBUI, "rag_reranker")
+            self.found(_faults.RERANK_SCORES, message, _context.OPEN_WEBUI, "rag_reranker")
             return
         self.outcome.findings += _first("search", hits)
 
     # -- proof from the store ------------------------------------------------------------------------------------
 
-    async def _stored(self) -> list[Chunk]:
-        store = self._context.store
+    async def _stored(self) -> dict[str, list[Chunk]]:
+        store = self.context.store
         if store is None:
-            self.outcome.skipped.append("stored vectors: only a pgvector store can be read")
-            return []
+            return {}
         try:
-            knowledge, *files = await asyncio.gather(*(store.chunks(c) for c in [self._knowledge, *self._ours[:-1]]))
+            found = await store.chunks(self.ours)
         except ServiceError as error:
-            if not self._before["vector store"].failed:
-                self._found(_faults.STORE_UNREACHABLE, str(error), _context.VECTOR_STORE)
-            return []
-        chunks = [chunk for found in [knowledge, *files] for chunk in found]
-        if not knowledge or not all(files):
-            message = f"Table {self._plan['vector_store']['table']} has no vector of an uploaded passage."
-            self._found(_faults.NOT_STORED, message, _context.VECTOR_STORE, "rag_database_url")
-            return []
+            if not self.before["vector store"].failed:
+                self.found(_faults.STORE_UNREACHABLE, str(error), _context.VECTOR_STORE)
+            return {}
+        if not found[self._knowledge] or not all(found[f"file-{upload.id}"] for upload in self._texts):
+            message = f"Table {self.plan['vector_store']['table']} has no vector of an uploaded passage."
+            self.found(_faults.NOT_STORED, message, _context.VECTOR_STORE, "rag_database_url")
+            return {}
         # The engine's real dimension: a wrong one has its own finding.
-        width, wanted = len(chunks[0].vector), self._before["embedding at the engine"].measurements["dimension"]
+        wanted = self.before["embedding at the engine"].measurements["dimension"]
+        width = len(found[self._knowledge][0].vector)
         if width < wanted:
             message = f"The vector column holds {width} numbers; the model gives {wanted}."
-            self._found(_faults.COLUMN, message, _context.VECTOR_STORE, "rag_embedder_dimensions")
-            return []
-        if any(chunk.text is None for chunk in chunks):
-            message = "The texts in the vector store are encrypted (PGVECTOR_PGCRYPTO)."
-            self._found(_faults.PREFIX_UNPROVEN, message, _context.VECTOR_STORE, "rag_open_webui_env")
-            return []
+            self.found(_faults.COLUMN, message, _context.VECTOR_STORE, "rag_embedder_dimensions")
+            return {}
         # A wider column is filled up with zeros, which change no cosine.
-        return [Chunk(chunk.text, chunk.vector[:wanted], chunk.metadata) for chunk in chunks]
-
-    async def _prove_document_prefix(self, chunks: Sequence[Chunk]) -> None:
-        plan = self._plan["embedder"]
-        variants = prefix.variants(plan["document_prefix"], plan["query_prefix"])
-        texts = [(chunk.text or "").replace("\n", " ") for chunk in chunks]
-        table = await self._vectors([before + text for before in variants.values() for text in texts])
-        distances = {
-            name: [1 - _vectors.cosine(chunk.vector, table[before + text]) for chunk, text in zip(chunks, texts)]
-            for name, before in variants.items()
+        return {
+            name: [Chunk(chunk.text, chunk.vector[:wanted], chunk.metadata) for chunk in chunks]
+            for name, chunks in found.items()
         }
-        self._judge("document", prefix.judge(distances, prefix.STORED), "the stored vectors of the uploaded passages")
 
-    async def _prove_query_prefix(self, chunks: Sequence[Chunk], hits: Sequence[Hits]) -> None:
-        plan = self._plan["embedder"]
-        if plan.get("fields"):
-            self.outcome.skipped.append(
-                "query prefix: the backend is told in a field, and requests here are for documents"
-            )
+    async def _prove(self, stored: Mapping[str, Sequence[Chunk]], plain: Sequence[Hits]) -> None:
+        ours = {f"file-{upload.id}": stored[f"file-{upload.id}"] for upload in self._texts}
+        texts = {upload.id for upload in self._texts}
+        known = [chunk for chunk in stored[self._knowledge] if chunk.metadata.get("file_id") in texts]
+        chunks = [*known, *(chunk for found in ours.values() for chunk in found)]
+        if any(chunk.text is None for found in stored.values() for chunk in found):
+            message = "The texts in the vector store are encrypted (PGVECTOR_PGCRYPTO)."
+            self.found(_faults.PREFIX_UNPROVEN, message, _context.VECTOR_STORE, "rag_open_webui_env")
             return
-        variants = prefix.variants(plan["query_prefix"], plan["document_prefix"])
-        table = await self._vectors([before + text for before in variants.values() for text in _probes.QUESTIONS])
-        stored = {chunk.text: chunk.vector for chunk in chunks}
-        returned = [
-            (question, stored[text], 2 * score - 1)
-            for question, found in zip(_probes.QUESTIONS, hits)
-            for text, score in zip(found.documents, found.scores)
-            if text in stored and score is not None
-        ]
-        if not returned:
-            self.outcome.skipped.append("query prefix: the search returned no passage")
-            return
-        distances = {
-            name: [abs(_vectors.cosine(vector, table[before + question]) - cos) for question, vector, cos in returned]
-            for name, before in variants.items()
-        }
-        self._judge("query", prefix.judge(distances, prefix.DISTANCE), "the scores of a plain vector search")
-
-    async def _vectors(self, texts: Sequence[str]) -> dict[str, list[float]]:
-        """The engine's vectors, in requests of the size that it takes; one by one if its batches are wrong."""
-        unique = list(dict.fromkeys(texts))
-        in_batches = not self._before["embedding at the engine"].has(_faults.ORDER, _faults.BATCH)
-        size = (self._plan["embedder"].get("max_batch") or _DEFAULT_BATCH) if in_batches else 1
-        parts = [unique[start : start + size] for start in range(0, len(unique), size)]
-        rows = await asyncio.gather(*(self._context.engine.embed(part) for part in parts))
-        return dict(zip(unique, (vector for part in rows for vector in part)))
-
-    def _judge(self, side: str, verdict: prefix.Verdict, evidence: str) -> None:
-        self.outcome.measurements[f"{side}_prefix"] = {
-            "verdict": verdict.name,
-            "distances": dict(verdict.distances),
-        }
-        own = self._plan["embedder"][f"{side}_prefix"]
-        variable = f"rag_embedder_{side}_prefix"
-        if verdict.name == prefix.RIGHT:
-            return
-        if verdict.name == prefix.OTHER:
-            nearest = min(verdict.distances.values())
-            message = (
-                f"{evidence[0].upper()}{evidence[1:]} do not come from the engine's model with any variant of the "
-                f"{side} prefix {own!r}; the nearest is off by {nearest:.4f}."
-            )
-        else:
-            state = {"missing": "is missing", "applied twice": "is applied twice"}.get(
-                verdict.name, f"is sent {verdict.name}"
-            )
-            if verdict.name == "of the other side":
-                state = f"is that of the other side, {self._plan['embedder'][_OTHER_SIDE[side]]!r}"
-            message = f"From {evidence}, the {side} prefix {state}; it should be {own!r}."
-        self._found(prefix.FAULTS[verdict.name], message, _context.OPEN_WEBUI, variable)
-
-    # -- findings ------------------------------------------------------------------------------------------------
-
-    def _found(self, rule: Rule, message: str, hop: str, variable: str | None = None) -> None:
-        where = {"hop": hop} if variable is None else {"variable": variable, "hop": hop}
-        self.outcome.findings.append(rule.finding(message, **where))
-
-    def _fail(self, rule: Rule, message: str, hop: str) -> None:
-        self._found(rule, message, hop)
-        raise _Stop
+        await paths.prove_document_prefix(self, chunks, "the stored vectors of the uploaded passages")
+        await paths.prove_query_prefix(
+            self, chunks, list(zip(_probes.QUESTIONS, plain)), "the scores of a plain vector search"
+        )
+        await paths.file_in_a_chat(self, *next(iter(ours.items())))
+        await paths.chat(self, chunks, list(zip(_probes.QUESTIONS, self._chat)))
 
 
 def is_fallback(scores: Sequence[float | None]) -> bool:
@@ -339,15 +252,15 @@ def _first(way: str, hits: Sequence[Hits]) -> Iterator[Finding]:
 
 def _chunk_model(wanted: str, hits: Sequence[Hits]) -> Iterator[Finding]:
     """The model that Open WebUI noted with each passage."""
-    models = {model for found in hits for metadata in found.metadata if (model := _noted_model(metadata)) is not None}
-    if models - {wanted}:
-        found = ", ".join(sorted(models - {wanted}))
-        message = f"Open WebUI embedded the uploaded passages with {found}; the plan has {wanted}."
+    noted = {noted_model(metadata.get("embedding_config")) for found in hits for metadata in found.metadata}
+    models = sorted(model for model in noted if model is not None and model != wanted)
+    if models:
+        message = f"Open WebUI embedded the uploaded passages with {', '.join(models)}; the plan has {wanted}."
         yield _faults.CHUNK_MODEL.finding(message, variable="rag_embedder", hop=_context.OPEN_WEBUI)
 
 
-def _noted_model(metadata: Mapping[str, Any]) -> str | None:
-    noted = metadata.get("embedding_config")
+def noted_model(noted: Any) -> str | None:
+    """The model in Open WebUI's note about a chunk, which is a dictionary or its text."""
     if isinstance(noted, str):
         try:
             noted = ast.literal_eval(noted)
@@ -357,8 +270,14 @@ def _noted_model(metadata: Mapping[str, Any]) -> str | None:
     return model if isinstance(model, str) else None
 
 
-def _names(found: Hits) -> list[str]:
-    return [str(metadata.get("name", "")) for metadata in found.metadata]
+def _shown_hits(hits: Sequence[Hits]) -> list[dict[str, Any]]:
+    return [
+        {
+            "scores": found.scores[:_SHOWN],
+            "files": [str(metadata.get("name", "")) for metadata in found.metadata[:_SHOWN]],
+        }
+        for found in hits
+    ]
 
 
 def _difference(scores: Sequence[float | None], own: Sequence[float]) -> float:

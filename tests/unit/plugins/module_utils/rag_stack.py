@@ -11,11 +11,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import copy
+import dataclasses
+import email
+import functools
 import hashlib
+import io
 import json
 import math
 import re
 import struct
+import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -28,7 +33,7 @@ from ansible_collections.plumbline.rag.plugins.module_utils._docker import Conta
 from ansible_collections.plumbline.rag.plugins.module_utils._http import Http, ServiceError
 from ansible_collections.plumbline.rag.plugins.module_utils._open_webui import OpenWebUI
 
-DIMENSIONS = 64
+DIMENSIONS = 256
 MODEL = "toy/bag-of-words"
 RERANK_MODEL = "toy/overlap"
 SECRETS = {
@@ -55,6 +60,9 @@ SETTINGS: dict[str, Any] = {
         "RAG_EXTERNAL_RERANKER_URL": "http://rag-litellm:4000/v1/rerank",
         "RAG_EXTERNAL_RERANKER_TIMEOUT": "30",
         "CHUNK_SIZE": 493,
+        "CHUNK_OVERLAP": 100,
+        "TEXT_SPLITTER": "",
+        "CONTENT_EXTRACTION_ENGINE": "",
     },
     "secret_fields": {
         "openai_config.key": "litellm_master_key",
@@ -173,15 +181,23 @@ def unit(vector: Iterable[float]) -> list[float]:
     return [number / length for number in numbers]
 
 
-def word_vector(word: str) -> list[float]:
+@functools.lru_cache(None)
+def word_vector(word: str) -> tuple[float, ...]:
     raw = b"".join(hashlib.sha256(f"{word}{part}".encode()).digest() for part in range(DIMENSIONS // 32))
-    return [(byte - 127.5) / 127.5 for byte in raw]
+    # Short words say little, except in Chinese and Japanese, where each character is a word.
+    weight = 0.3 if len(word) < 4 and word.isascii() else 1.0
+    return tuple(weight * (byte - 127.5) / 127.5 for byte in raw)
+
+
+@functools.lru_cache(None)
+def _toy(text: str) -> tuple[float, ...]:
+    words = [word_vector(word) for word in re.findall(r"[\u3040-\u9fff]|[^\s\u3040-\u9fff]+", text) or [""]]
+    return tuple(unit(map(math.fsum, zip(*words))))
 
 
 def toy(text: str) -> list[float]:
     """A text as the sum of its words: similar texts share words, and a prefix is a word like others."""
-    words = [word_vector(word) for word in re.findall(r"\S+", text) or [""]]
-    return unit(map(math.fsum, zip(*words)))
+    return list(_toy(text))
 
 
 class Stack:
@@ -210,6 +226,7 @@ class Stack:
         embedding, retrieval = copy.deepcopy(SETTINGS["embedding"]), copy.deepcopy(SETTINGS["retrieval"])
         embedding["openai_config"]["key"] = SECRETS["litellm_master_key"]
         retrieval["RAG_EXTERNAL_RERANKER_API_KEY"] = SECRETS["litellm_master_key"]
+        retrieval.update(ENABLE_MARKDOWN_HEADER_TEXT_SPLITTER=True, CHUNK_MIN_SIZE_TARGET=0, FILE_MAX_SIZE=None)
         self.stored: dict[str, dict[str, Any]] = {
             "embedding": embedding,
             "retrieval": retrieval,
@@ -218,7 +235,21 @@ class Stack:
         self.keep: Callable[[str, dict[str, Any]], dict[str, Any]] = lambda _form, sent: sent
         self.environment = dict(PLAN["open_webui"]["env"])
         self.files: dict[str, tuple[str, str]] = {}
+        self.numbered = 0
+        self.failing: dict[str, str] = {}  # kind of file -> why it cannot be read
+        self.failed: dict[str, str] = {}  # file -> reason
+        self.owners: dict[str, str] = {}  # file -> token of who uploaded it
+        self.extract: Callable[[str, str], str] = lambda _name, text: text
+        self.split: Callable[[str, list[str]], list[str]] = lambda _name, pieces: pieces
+        self.link = True  # files get into the knowledge base that they are sent to
         self.knowledge: dict[str, str] = {}
+        self.readers: dict[str, str] = {}  # knowledge base -> user
+        self.users: dict[str, str] = {}
+        self.memories: dict[str, str] = {}
+        self.memory_prefixes: tuple[str, str] | None = None  # those of files, unless set
+        self.memories_on = True
+        self.open_to_all = False
+        self.empty_is_fine = self.too_large_is_fine = False
         self.collections: dict[str, list[_pgvector.Chunk]] = {}
         self.store: Any = Store(self)
         self.max_tokens: int | None = 512  # longer texts are refused
@@ -353,7 +384,7 @@ class Stack:
         if path == "/api/v1/auths/signin":
             right = body["password"] == SECRETS["open_webui_admin_password"]
             return ok(self.signin) if right else error(400, "The email or password provided is incorrect.")
-        if key != "a-token":
+        if key != "a-token" and key not in self.users:
             return error(401, "Not authenticated")
         forms = {
             "/api/v1/retrieval/embedding": "embedding",
@@ -367,72 +398,195 @@ class Stack:
                 self.stored[forms[path]].update(self.keep(forms[path], body))
             return ok(self.stored[forms[path]])
         if path.startswith("/api/v1/files"):
-            return self._files(method, path, request)
+            return self._files(method, path, key, request)
         if path.startswith("/api/v1/knowledge"):
-            return self._knowledge(method, path, body)
+            return self._knowledge(method, path, key, body)
         if path.startswith("/api/v1/retrieval/query"):
-            return self._query(path, body)
+            return self._query(path, key, body)
+        if path.startswith("/api/v1/memories"):
+            return self._memories(method, path, body)
+        if path == "/api/v1/auths/add":
+            self.users["u1"] = body["name"]
+            return ok({"id": "u1", "token": "u1", "role": body["role"]})
+        if path == "/api/v1/users/search":
+            return ok({"users": [{"id": i, "name": name} for i, name in self.users.items()]})
+        if path.startswith("/api/v1/users/"):
+            del self.users[path.rsplit("/", 1)[1]]
+            return ok(True)
         return httpx.Response(200, text="<!doctype html>")  # as Open WebUI answers unknown paths
 
-    def _files(self, method: str, path: str, request: httpx.Request) -> httpx.Response:
+    def _files(self, method: str, path: str, key: str, request: httpx.Request) -> httpx.Response:
         if path.endswith("/search"):
             start = request.url.params["filename"].rstrip("*")
-            found = [{"id": i, "filename": name} for i, (name, _text) in self.files.items() if name.startswith(start)]
+            found = [
+                self._listed(i)
+                for i, (name, _text) in self.files.items()
+                if name.startswith(start) and self._may(key, i)
+            ]
             return ok(found) if found else error(404, "No files found matching the pattern.")
-        file_id = path.removeprefix("/api/v1/files/").split("/")[0]
-        if method == "DELETE":
-            del self.files[file_id]
-            self.collections.pop(f"file-{file_id}", None)
-            return ok({"message": "File deleted successfully"})
         if method == "POST":
-            return self._upload(request)
-        state = "failed" if self.process_error else "completed"
-        return ok({"status": state} if path.endswith("status") else {"data": {"error": self.process_error}})
+            return self._upload(key, request)
+        file_id = path.removeprefix("/api/v1/files/").split("/")[0]
+        if not self._may(key, file_id):
+            return error(404, "We could not find what you're looking for :/")
+        if method == "DELETE":
+            self._forget(file_id)
+            return ok({"message": "File deleted successfully"})
+        return ok(self._listed(file_id))
 
-    def _upload(self, request: httpx.Request) -> httpx.Response:
-        part = request.content.decode().replace("\r\n", "\n")
-        found = re.search(r'filename="([^"]+)".*?\n\n(.*?)\n--', part, re.DOTALL)
-        assert found is not None
-        file_id = f"f{len(self.files)}"
-        self.files[file_id] = (found[1], found[2].strip())
-        if not self.process_error:
-            self.collections[f"file-{file_id}"] = [self._chunk(file_id)]
+    def _may(self, key: str, file_id: str) -> bool:
+        return key == "a-token" or self.owners.get(file_id) == key or self.open_to_all
+
+    def _listed(self, file_id: str) -> dict[str, Any]:
+        name, text = self.files[file_id]
+        reason = self.process_error or self.failed.get(file_id)
+        data = {"status": "failed" if reason else "completed", "error": reason, "content": text}
+        return {"id": file_id, "filename": name, "data": data}
+
+    def _forget(self, file_id: str) -> None:
+        del self.files[file_id]
+        self.collections.pop(f"file-{file_id}", None)
+
+    def _upload(self, key: str, request: httpx.Request) -> httpx.Response:
+        head = f"Content-Type: {request.headers['content-type']}\r\n\r\n".encode()
+        parts = {
+            str(part.get_param("name", header="content-disposition")): part
+            for part in email.message_from_bytes(head + request.content).get_payload()
+        }
+        name, raw = parts["file"].get_filename(), parts["file"].get_payload(decode=True)
+        limit = self.stored["retrieval"]["FILE_MAX_SIZE"]
+        if limit and len(raw) > limit * 1024 * 1024 and not self.too_large_is_fine:
+            return error(413, "The file is too large.")
+        if not raw and not self.empty_is_fine:
+            return error(400, "The content provided is empty.")
+        self.numbered += 1
+        file_id = f"f{self.numbered}"
+        pieces = extracted(name, raw, self.stored["retrieval"]["CHUNK_SIZE"])
+        text = self.extract(name, " ".join(pieces))
+        self.files[file_id] = (name, text)
+        self.owners[file_id] = key
+        if not text.strip() and not self.empty_is_fine:
+            self.failed[file_id] = "The content provided is empty."
+        if name.rsplit(".", 1)[1] in self.failing:
+            self.failed[file_id] = self.failing[name.rsplit(".", 1)[1]]
+        if name.endswith((".pdf", ".docx")) and self.features.get("slim"):
+            self.failed[file_id] = "503: This file type requires an external document extractor in slim."
+        if not self.process_error and file_id not in self.failed:
+            chunks = [self._chunk(file_id, piece) for piece in self.split(name, pieces)]
+            self.collections[f"file-{file_id}"] = chunks
+            knowledge = (
+                json.loads(parts["metadata"].get_payload(decode=True))["knowledge_id"] if "metadata" in parts else None
+            )
+            if knowledge and self.link:
+                self.collections[knowledge] += chunks
         return ok({"id": file_id, "status": True})
 
-    def _chunk(self, file_id: str) -> _pgvector.Chunk:
-        name, text = self.files[file_id]
+    def _chunk(self, file_id: str, text: str) -> _pgvector.Chunk:
         (vector,) = self.embed("proxy", [self.content_prefix + text.replace("\n", " ")])
         noted = str({"engine": "openai", "model": self.noted_model})
+        name = self.files[file_id][0]
         return _pgvector.Chunk(text, vector, {"name": name, "file_id": file_id, "embedding_config": noted})
 
-    def _knowledge(self, method: str, path: str, body: Any) -> httpx.Response:
+    def _knowledge(self, method: str, path: str, key: str, body: Any) -> httpx.Response:
         if path.endswith("/search"):
             return ok({"items": [{"id": i, "name": name} for i, name in self.knowledge.items()]})
         if path.endswith("/create"):
-            self.knowledge["kb"] = body["name"]
-            self.collections["kb"] = []
-            return ok({"id": "kb", "name": body["name"]})
+            self.numbered += 1
+            knowledge = f"kb{self.numbered}"
+            self.knowledge[knowledge] = body["name"]
+            self.collections[knowledge] = []
+            for grant in body.get("access_grants", []):
+                self.readers[knowledge] = grant["principal_id"]
+            return ok({"id": knowledge, "name": body["name"]})
+        knowledge = path.split("/")[4]
+        if key not in ("a-token", self.readers.get(knowledge)) and not self.open_to_all:
+            return error(401, "You do not have permission to access this resource.")
+        inside = {chunk.metadata["file_id"] for chunk in self.collections[knowledge]}
         if method == "DELETE":
-            del self.knowledge["kb"]
-            self.collections.pop("kb", None)
+            del self.knowledge[knowledge]
+            self.collections.pop(knowledge, None)
             return ok(True)
-        self.collections["kb"].append(self._chunk(body["file_id"]))
-        return ok({"id": "kb"})
+        if path.endswith("/sync/cleanup"):
+            for file_id in inside.intersection(body["file_ids"]):
+                self._forget(file_id)
+            return ok({"status": True})
+        return ok({"items": [{"id": file_id, "filename": self.files[file_id][0]} for file_id in sorted(inside)]})
 
-    def _query(self, path: str, body: dict[str, Any]) -> httpx.Response:
-        chunks = self.collections["kb"]
+    def _query(self, path: str, key: str, body: dict[str, Any]) -> httpx.Response:
+        asked = body.get("collection_names") or [body["collection_name"]]
+        allowed = [
+            name
+            for name in asked
+            if key in ("a-token", self.readers.get(name), self.owners.get(name.removeprefix("file-")))
+            or self.open_to_all
+        ]
+        if len(allowed) < len(asked):
+            return error(403, "You do not have permission to access this resource.")
+        chunks = [chunk for name in asked for chunk in self.collections.get(name, [])]
         (query,) = self.embed("proxy", [self.query_prefix + body["query"]])
-        hits = [((1 + _vectors.cosine(query, chunk.vector)) / 2, chunk) for chunk in chunks]
-        if path.endswith("collection"):
-            hits = list(zip(self.scores(body["query"], [chunk.text for chunk in chunks]), chunks))
-        hits = self.search_order(sorted(hits, key=lambda hit: -hit[0]))
-        scores: list[Any] = [score for score, _chunk in hits]
+        cosines = [_vectors.cosine(query, chunk.vector) for chunk in chunks]
+        scores: list[Any] = [(1 + cosine) / 2 for cosine in cosines]
+        if path.endswith("collection") and self.plan["open_webui"]["hybrid"]:
+            reranked = self.plan["open_webui"]["rerank_url"]
+            scores = self.scores(body["query"], [str(chunk.text) for chunk in chunks]) if reranked else cosines
+        hits = self.search_order(sorted(zip(scores, chunks), key=lambda hit: -hit[0]))
+        hits = hits[: body.get("k") or 20]
+        scores = [score for score, _chunk in hits]
         answer = {
             "distances": [self.chat_scores(scores) if path.endswith("collection") else scores],
             "documents": [[chunk.text for _score, chunk in hits]],
             "metadatas": [[chunk.metadata for _score, chunk in hits]],
         }
         return ok(answer)
+
+    def _memories(self, method: str, path: str, body: Any) -> httpx.Response:
+        if not self.memories_on:
+            return error(404, "We could not find what you're looking for :/")
+        document, query = self.memory_prefixes or (self.content_prefix, self.query_prefix)
+        if method == "DELETE":
+            memory = path.rsplit("/", 1)[1]
+            del self.memories[memory]
+            self.collections.pop("user-memory-a1")
+            return ok(True)
+        if path.endswith("/search"):
+            return ok([{"id": i, "content": text} for i, text in self.memories.items() if body["query"] in text])
+        if path.endswith("/add"):
+            self.memories["m1"] = body["content"]
+            (vector,) = self.embed("proxy", [document + body["content"]])
+            self.collections["user-memory-a1"] = [_pgvector.Chunk(body["content"], vector, {"id": "m1"})]
+            return ok({"id": "m1", "user_id": "a1", "content": body["content"]})
+        (vector,) = self.embed("proxy", [query + body["content"]])
+        hits = [((1 + _vectors.cosine(vector, c.vector)) / 2, c) for c in self.collections["user-memory-a1"]]
+        names = {
+            "documents": [c.text for _s, c in hits],
+            "distances": [s for s, _c in hits],
+            "metadatas": [{} for _h in hits],
+        }
+        return ok({name: [values] for name, values in names.items()})
+
+
+def extracted(name: str, raw: bytes, size: int) -> list[str]:
+    """What Open WebUI's own loaders read from our samples, in the pieces in which it is stored."""
+    kind = name.rsplit(".", 1)[1]
+    if kind == "pdf":
+        pages = raw.decode().split("stream\n")[1::2]
+        return [" ".join(re.findall(r"\((.*?)\) Tj", page)) for page in pages]
+    if kind == "docx":
+        document = zipfile.ZipFile(io.BytesIO(raw)).read("word/document.xml").decode()
+        return [" ".join(re.findall("<w:t>(.*?)</w:t>", document))]
+    text = raw.decode()
+    if kind == "csv":
+        head, *rows = [line.split(",") for line in text.split("\n") if line]
+        return ["\n".join(f"{key}: {value}" for key, value in zip(head, row)) for row in rows]
+    if kind == "md":
+        return [f"#{part}".strip() for part in text.split("#") if part]
+    if kind == "html":
+        paragraphs, pieces = re.findall("<p>(.*?)</p>", text), [""]
+        for paragraph in paragraphs:
+            fits = len(pieces[-1]) + len(paragraph) < size
+            pieces = [*pieces[:-1], f"{pieces[-1]}\n{paragraph}".strip()] if fits else [*pieces, paragraph]
+        return pieces
+    return [text.strip()]
 
 
 class Store:
@@ -444,16 +598,56 @@ class Store:
         self.error: str | None = None
         self.width = DIMENSIONS
         self.empty = False
+        self.table_rows = 20000
+        self.table_indexes = [_pgvector.Index("idx_document_chunk_vector", "ivfflat", "vector_cosine_ops", True)]
+        self.table_recall = _pgvector.Recall(20, 20, 200, 196)
+        noted = str({"engine": "openai", "model": MODEL})
+        self.table_sources = [
+            _pgvector.Source(noted, 19000, 40, ("kb",)),
+            _pgvector.Source(None, 1000, 2, ("knowledge-bases",)),
+        ]
+        self.table_misfits = _pgvector.Misfits(20000, 0, 0)
+        self.server = _pgvector.Connections(100, 3, 9, 1)
 
     async def describe(self) -> _pgvector.Store:
         self._check()
         return self.description
 
-    async def chunks(self, collection: str) -> list[_pgvector.Chunk]:
+    async def chunks(self, collections: Iterable[str]) -> dict[str, list[_pgvector.Chunk]]:
         self._check()
-        found = [] if self.empty else self.stack.collections.get(collection, [])
-        padded = [(chunk, [*chunk.vector, *[0.0] * self.width][: self.width]) for chunk in found]
-        return [_pgvector.Chunk(chunk.text, vector, chunk.metadata) for chunk, vector in padded]
+        found = {name: [] if self.empty else self.stack.collections.get(name, []) for name in collections}
+        return {name: [self._padded(chunk) for chunk in chunks] for name, chunks in found.items()}
+
+    async def chunk(self, collection: str, _chunk_id: str) -> _pgvector.Chunk | None:
+        self._check()
+        return self._padded(self.stack.collections[collection][0])
+
+    def _padded(self, chunk: _pgvector.Chunk) -> _pgvector.Chunk:
+        return dataclasses.replace(chunk, vector=[*chunk.vector, *[0.0] * self.width][: self.width])
+
+    async def indexes(self) -> list[_pgvector.Index]:
+        self._check()
+        return self.table_indexes
+
+    async def rows(self) -> int:
+        self._check()
+        return self.table_rows
+
+    async def connections(self) -> _pgvector.Connections:
+        self._check()
+        return self.server
+
+    async def sources(self) -> list[_pgvector.Source]:
+        self._check()
+        return self.table_sources
+
+    async def misfits(self, _rows: int, _width: int, _dimension: int) -> _pgvector.Misfits:
+        self._check()
+        return self.table_misfits
+
+    async def recall(self, *_given: Any) -> _pgvector.Recall:
+        self._check()
+        return self.table_recall
 
     async def count(self, collections: Iterable[str]) -> int:
         self._check()

@@ -142,8 +142,9 @@ def encrypted(stack: Stack) -> None:
     """The store holds its texts encrypted; vectors are not."""
     original = stack.store.chunks
 
-    async def chunks(collection: str) -> Any:
-        return [dataclasses.replace(chunk, text=None) for chunk in await original(collection)]
+    async def chunks(collections: Any) -> Any:
+        found = await original(collections)
+        return {name: [dataclasses.replace(one, text=None) for one in rows] for name, rows in found.items()}
 
     stack.store.chunks = chunks
 
@@ -404,7 +405,7 @@ FAULTS: dict[str, tuple[set[Finding], Change]] = {
     "logged": ({("PL481", WEBUI)}, assign(log="12:00 | ERROR | Error in external reranking: what a user asked")),
     "file not processed": ({("PL451", WEBUI)}, assign(process_error="503: Configure PGVECTOR_DB_URL")),
     "upload refused": ({("PL451", WEBUI)}, assign(replies={("POST", "/api/v1/files/"): error(413, "too large")})),
-    "knowledge refused": ({("PL452", WEBUI)}, assign(replies={("POST", "/file/add"): error(400, "Duplicate content")})),
+    "knowledge refused": ({("PL452", WEBUI)}, assign(replies={("POST", "/knowledge/create"): error(400, "refused")})),
     "wrong passage first": ({("PL453", WEBUI)}, assign(search_order=lambda hits: hits[::-1])),
     "nothing found": ({("PL453", WEBUI)}, assign(search_order=lambda _hits: [])),
     "another model noted": ({("PL454", WEBUI)}, assign(noted_model="other/model")),
@@ -478,6 +479,11 @@ def test_quick_says_what_it_leaves_out() -> None:
         "reranking at the edges",
         "reranking in other languages",
         "reranking against no reranking",
+        "recall of the index",
+        "models of the rows",
+        "a memory",
+        "files that must be refused",
+        "a user without rights",
     }
     assert left_out["lengths of texts"] == ["left out by rag_verify_depth: quick; standard makes it"]
 
@@ -573,7 +579,12 @@ def test_models_of_one_language_are_asked_in_it() -> None:
     stack.plan["reranker"]["languages"] = ["ja"]
     result = stack.run()
     skipped = {check["name"] for check in result["checks"] if check["state"] == "skipped"}
-    assert skipped == {"reranking in other languages", "reranking against no reranking"}
+    assert skipped == {
+        "reranking in other languages",
+        "reranking against no reranking",
+        "files that must be refused",
+        "a user without rights",
+    }
 
 
 def test_a_weak_cosine_is_no_news() -> None:
@@ -678,11 +689,13 @@ def test_messages_show_bytes() -> None:
 def test_prefix_message() -> None:
     stack = Stack()
     stack.content_prefix = ""
-    (finding,) = stack.run()["findings"]
-    assert finding["message"] == (
-        "From the stored vectors of the uploaded passages, the document prefix is missing; it should be 'passage: '."
-    )
-    assert finding["where"] == {"hop": "open_webui", "variable": "rag_embedder_document_prefix"}
+    findings = stack.run()["findings"]
+    assert {finding["message"] for finding in findings} == {
+        "From the stored vectors of the uploaded passages, the document prefix is missing; it should be 'passage: '.",
+        "From the stored vector of a memory, the document prefix is missing; it should be 'passage: '.",
+    }
+    for finding in findings:
+        assert finding["where"] == {"hop": "open_webui", "variable": "rag_embedder_document_prefix"}
 
 
 @pytest.mark.parametrize("removed", ["proxy", "reranker", "vector_store"])
@@ -755,7 +768,7 @@ def test_everything_is_removed() -> None:
     assert stack.collections == {}
 
 
-@pytest.mark.parametrize("end", ["/file/add", "/query/doc", "/query/collection"])
+@pytest.mark.parametrize("end", ["/knowledge/create", "/files/", "/query/doc", "/query/collection", "/memories/query"])
 def test_everything_is_removed_after_a_failure(end: str) -> None:
     stack = Stack()
     stack.replies[("POST", end)] = error(500, "broken")
@@ -768,14 +781,14 @@ def test_everything_is_removed_after_an_interrupt(monkeypatch: pytest.MonkeyPatc
 
     async def interrupted() -> None:
         running = asyncio.ensure_future(stack._run(0))
-        original = ingestion._Walk._ask_plain
+        original = ingestion._Ingestion._ask_plain
 
         async def hang(walk: Any) -> Any:
             running.cancel()
             await asyncio.sleep(60)
             return await original(walk)
 
-        monkeypatch.setattr(ingestion._Walk, "_ask_plain", hang)
+        monkeypatch.setattr(ingestion._Ingestion, "_ask_plain", hang)
         await running
 
     with pytest.raises(asyncio.CancelledError):
