@@ -54,7 +54,9 @@ test-stack: setup ## real software in containers, and the built artifact as user
 test: setup ## all of the above, quick parts first
 	@python tests/steps.py lint sanity test-unit test-contract test-stack
 
-test-full: setup ## test, with sanity on every Python that a host may have
+# The whole fault matrix takes as long as everything else together; `make test` plants one fault of each kind.
+test-full: export PLUMBLINE_FULL := 1
+test-full: setup ## test, with sanity on every Python that a host may have and the whole fault matrix
 	@python tests/steps.py lint sanity-full test-unit test-contract test-stack
 
 bench: setup ## how the time of a plan grows with the hosts

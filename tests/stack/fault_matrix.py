@@ -66,7 +66,7 @@ VECTORS: tuple[tuple[str, str, str, dict[str, Any], str, tuple[str, ...]], ...] 
     ("texts are truncated", "PL466", "PL466", {"kind": "truncate", "value": 600}, STANDARD, ("proxy",)),
     ("base64 gives other vectors", "PL440", "PL440", {"kind": "mirrored-base64"}, QUICK, ()),
     ("an unknown model is accepted", "PL427", "PL427", {"kind": "any-model", "value": EMBEDDER}, QUICK, ()),
-    ("429 when requests come at once", "PL464", "PL464", {"kind": "status", "value": 429, "at_once": CROWD}, STANDARD, ("engine",)),
+    ("429 when requests come at once", "PL464", "PL464", {"kind": "status", "value": 429, "at_once": CROWD}, STANDARD, ()),
 )  # fmt: skip
 
 SCORES: tuple[tuple[str, str, dict[str, Any], str, tuple[str, ...]], ...] = (
@@ -81,7 +81,7 @@ SCORES: tuple[tuple[str, str, dict[str, Any], str, tuple[str, ...]], ...] = (
     ("scores are logits", "PL446", {"kind": "logits"}, QUICK, ()),
     ("32 documents at most", "PL447", {"kind": "status", "value": 422, "more_than": 32}, QUICK, ("reranker",)),
     ("an empty document is refused", "PL468", {"kind": "status", "value": 422, "empty": True}, STANDARD, ()),
-    ("scores depend on the other documents", "PL469", {"kind": "leaning"}, STANDARD, ("reranker",)),
+    ("scores depend on the other documents", "PL469", {"kind": "leaning"}, STANDARD, ()),
 )  # fmt: skip
 
 STATUSES = (401, 403, 404, 413, 422, 424, 429, 500)

@@ -51,6 +51,43 @@ def wait_until_healthy(*names: str) -> None:
         time.sleep(0.5)
 
 
+def address(name: str) -> str:
+    return inspected(name)["NetworkSettings"]["Networks"][NETWORK]["IPAddress"]
+
+
+def start_proxy(name: str, service: str, port: int, environment: Mapping[str, str] | None = None) -> None:
+    """A fault proxy in front of a service, in a container of the same image and environment."""
+    config = inspected(service)["Config"]
+    entries = {**dict(entry.split("=", 1) for entry in config["Env"]), **(environment or {})}
+    docker(
+        "run", "--detach", "--name", name, "--network", NETWORK, "--read-only", "--cap-drop", "ALL",
+        "--volume", f"{PROGRAM}:/fault_proxy.py:ro", "--entrypoint", "python3",
+        *(part for entry in entries.items() for part in ("--env", "=".join(entry))),
+        config["Image"], "/fault_proxy.py", f"{service}:{port}", str(port),
+    )  # fmt: skip
+    wait_for_proxy(name, port)
+
+
+def control(name: str, port: int, method: str, fault: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    connection = http.client.HTTPConnection(address(name), port, timeout=10)
+    try:
+        connection.request(method, "/_fault", json.dumps(fault) if fault else None)
+        reply = connection.getresponse()
+        assert reply.status == 200, reply.read()
+        return json.loads(reply.read())
+    finally:
+        connection.close()
+
+
+def wait_for_proxy(name: str, port: int) -> None:
+    for _attempt in range(100):
+        with contextlib.suppress(OSError):
+            control(name, port, "GET")
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"the proxy {name} does not answer")
+
+
 class Stack:
     """What the matrix does to the installation, and how it verifies it."""
 
@@ -74,16 +111,7 @@ class Stack:
 
     def stand_in(self, hop: str, environment: Mapping[str, str] | None = None) -> None:
         name, port = SERVICES[hop]
-        config = inspected(name + REAL)["Config"]
-        entries = {**dict(entry.split("=", 1) for entry in config["Env"]), **(environment or {})}
-        docker(
-            "run", "--detach", "--name", name, "--network", NETWORK, "--read-only", "--cap-drop", "ALL",
-            "--volume", f"{PROGRAM}:/fault_proxy.py:ro", "--entrypoint", "python3",
-            *(part for entry in entries.items() for part in ("--env", "=".join(entry))),
-            *(part for label in config["Labels"].items() for part in ("--label", "=".join(label))),
-            config["Image"], "-u", "/fault_proxy.py", f"{name}{REAL}:{port}", str(port),
-        )  # fmt: skip
-        self.wait_for(hop)
+        start_proxy(name, name + REAL, port, environment)
 
     def withdraw(self) -> None:
         """The services under their own names again; also after a run that did not end."""
@@ -104,26 +132,27 @@ class Stack:
         """A proxy with a fault; whoever uses this proves that the fault was met."""
         wanted = dict(given)
         if wanted.get("source"):
-            wanted["source"] = self.address(wanted["source"] + REAL)
-        self.control(hop, "PUT", wanted)
+            wanted["source"] = address(wanted["source"] + REAL)
+        service = SERVICES[hop]
+        control(*service, "PUT", wanted)
         try:
             yield
-            assert self.control(hop, "GET")["acted"], f"no request met the fault {given}"
+            assert control(*service, "GET")["acted"], f"no request met the fault {given}"
         finally:
-            self.control(hop, "DELETE")
+            control(*service, "DELETE")
 
     @contextlib.contextmanager
     def stopped(self, hops: Sequence[str]) -> Iterator[None]:
         """Nothing answers at these hops."""
         names = [STORE if hop == "vector_store" else SERVICES[hop][0] for hop in hops]
-        docker("stop", "--time", "5", *names)
+        docker("kill", *names)
         try:
             yield
         finally:
             docker("start", *names)
             for hop in hops:
                 if hop in SERVICES:
-                    self.wait_for(hop)
+                    wait_for_proxy(*SERVICES[hop])
                 else:
                     wait_until_healthy(STORE)
 
@@ -151,7 +180,8 @@ class Stack:
     def write(self, form: Mapping[str, Any]) -> None:
         async def written() -> None:
             webui = self.plan["open_webui"]
-            url = f"http://{self.address(SERVICES['open_webui'][0])}:{SERVICES['open_webui'][1]}"
+            name, port = SERVICES["open_webui"]
+            url = f"http://{address(name)}:{port}"
             async with Http() as http:
                 client = OpenWebUI(http, url, webui["admin_email"], self.secrets[webui["admin_password_secret"]])
                 await client.update_retrieval(dict(form))
@@ -218,27 +248,3 @@ class Stack:
             statement,
         )
         return int(docker("exec", STORE, *command))
-
-    # -- the proxies ---------------------------------------------------------------------------------------------
-
-    def address(self, name: str) -> str:
-        return inspected(name)["NetworkSettings"]["Networks"][NETWORK]["IPAddress"]
-
-    def control(self, hop: str, method: str, fault: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        name, port = SERVICES[hop]
-        connection = http.client.HTTPConnection(self.address(name), port, timeout=10)
-        try:
-            connection.request(method, "/_fault", json.dumps(fault) if fault else None)
-            reply = connection.getresponse()
-            assert reply.status == 200, reply.read()
-            return json.loads(reply.read())
-        finally:
-            connection.close()
-
-    def wait_for(self, hop: str) -> None:
-        for _attempt in range(100):
-            with contextlib.suppress(OSError):
-                self.control(hop, "GET")
-                return
-            time.sleep(0.1)
-        raise AssertionError(f"the proxy at {hop} does not answer")

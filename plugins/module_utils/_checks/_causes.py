@@ -83,6 +83,13 @@ LINKS = (
     ),
     Link((*_PREFIXES, _faults.CHUNK_MODEL, _faults.RERANK_SCORES), _WEBUI, (_faults.WRONG_CHUNK,), _WEBUI),
     Link((_faults.UNREACHABLE,), _WEBUI, (_faults.LEFTOVERS, _faults.NOT_RUN), _WEBUI),
+    # Who refuses the key tells nothing of itself.
+    Link(
+        (_faults.EMBEDDING_FAILED, _faults.RERANK_FAILED, _faults.UNREACHABLE),
+        (_context.PROXY,),
+        (_faults.VERSION_UNKNOWN,),
+        (_context.PROXY,),
+    ),
     # A setting that says another model or another address.
     Link((_faults.CHUNK_MODEL,), _WEBUI, _PREFIXES, _WEBUI),
 )

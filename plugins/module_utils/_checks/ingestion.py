@@ -38,6 +38,8 @@ async def ingestion(context: _context.Context, before: _context.Before) -> _cont
         for one in embedding
     ):
         return _context.Outcome(skipped=["no embedding can be made, so no file can be processed"])
+    if any(one.has(_faults.ORDER, _faults.BATCH, _faults.UNSTABLE) for one in embedding):
+        return _context.Outcome(skipped=["the same text gets different vectors, so nothing stored can be proven"])
     await context.open_webui.sign_in()
     walk = _Walk(context, before)
     try:
@@ -267,10 +269,9 @@ class _Walk:
         self._judge("query", prefix.judge(distances, prefix.DISTANCE), "the scores of a plain vector search")
 
     async def _vectors(self, texts: Sequence[str]) -> dict[str, list[float]]:
-        """The engine's vectors, in requests of the size that it takes; one by one if its batches are wrong."""
+        """The engine's vectors, in requests of the size that it takes."""
         unique = list(dict.fromkeys(texts))
-        in_batches = not self._before["embedding at the engine"].has(_faults.ORDER, _faults.BATCH)
-        size = (self._plan["embedder"].get("max_batch") or _DEFAULT_BATCH) if in_batches else 1
+        size = self._plan["embedder"].get("max_batch") or _DEFAULT_BATCH
         parts = [unique[start : start + size] for start in range(0, len(unique), size)]
         rows = await asyncio.gather(*(self._context.engine.embed(part) for part in parts))
         return dict(zip(unique, (vector for part in rows for vector in part)))

@@ -16,7 +16,6 @@ import http.server
 import json
 import math
 import random
-import signal
 import socket
 import struct
 import sys
@@ -383,7 +382,6 @@ class Server(http.server.ThreadingHTTPServer):
 
 def main() -> None:
     host, _colon, port = sys.argv[1].partition(":")
-    signal.signal(signal.SIGTERM, lambda *_signal: sys.exit())
     Handler.state, Handler.upstream = State(), (host, int(port))
     Server(("", int(sys.argv[2])), Handler).serve_forever()
 
