@@ -21,7 +21,7 @@ from ansible_collections.plumbline.rag.plugins.plugin_utils import _controller
 _TEMPLATE = _controller.COLLECTION / "templates" / "report.html.j2"
 _EVAL_SET = _controller.COLLECTION / "catalog" / "eval" / "languages.yml"
 _LARGEST_SET = 5_000_000
-_FOR_THE_MODULE = ("verify", "secrets", "network")
+_FOR_THE_MODULE = ("verify", "secrets", "network", "accept")
 
 
 class ActionModule(ActionBase):
@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
             result.update(skipped=True, msg="A proof uploads a file, which check mode does not do.")
             return result
         arguments = self._task.args
-        unknown = set(arguments) - {*_FOR_THE_MODULE, "installation", "report_dir", "accept", "planned", "plan"}
+        unknown = set(arguments) - {*_FOR_THE_MODULE, "installation", "report_dir", "planned", "plan"}
         if unknown:
             raise AnsibleActionFail(f"verify has no option {', '.join(sorted(unknown))}")
         sent = {name: arguments[name] for name in _FOR_THE_MODULE if name in arguments}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,7 +50,7 @@ class Embeddings:
 
 
 def vectors(reply: Reply) -> list[list[float]]:
-    """Read an embeddings answer; raises ShapeError when it is not one."""
+    """Read an embeddings answer; raises ShapeError when it is not one. What is null becomes an unusable vector."""
     answer = reply.expect()
     rows = answer.get("data") if isinstance(answer, dict) else None
     if not isinstance(rows, list):
@@ -63,12 +64,14 @@ def positions(reply: Reply) -> list[Any]:
 
 
 def _vector(row: Any, reply: Reply) -> list[float]:
-    value = row.get("embedding") if isinstance(row, dict) else None
+    value = row.get("embedding", "") if isinstance(row, dict) else ""
     try:
+        if value is None:
+            return []
         if isinstance(value, str):
             return _vectors.decode_base64(value)
         if isinstance(value, list):
-            return [float(number) for number in value]
+            return [math.nan if number is None else float(number) for number in value]
     except (TypeError, ValueError):
         pass
     raise ShapeError(f"{reply.resource} answered with an embedding that is not a row of numbers: {reply.excerpt}")

@@ -175,6 +175,7 @@ def main() -> None:
     arguments = module.params
     try:
         more = {name: arguments[name] for name in ("probes", "evaluation", "since")}
+        more["accepted"] = tuple(arguments["accept"])
         result = asyncio.run(_run.verify(arguments["verify"], arguments["secrets"], arguments["network"], **more))
     except asyncio.CancelledError:
         module.fail_json(msg="Interrupted; the probe data was removed.")

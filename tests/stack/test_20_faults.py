@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 import yaml
 
-from .conftest import QUICKSTART, ROOT, docker, findings, open_errors, site
-
-IMAGE = "localhost/plumbline/bundled-engine:0.1.0"
-DOUBLE = ROOT / "tests" / "stack" / "doubles" / "faulty_engine.py"
-EMBEDDER = ["--served-model-name", "intfloat/multilingual-e5-small", "--task", "embed"]
-RERANKER = ["--served-model-name", "plumbline/e5-small-cosine", "--task", "rerank", "--max-client-batch-size", "40"]
+from .conftest import QUICKSTART, docker, findings, open_errors, site
+from .interposition import control, start_proxy, wait_until_healthy
 
 
 def secret(name: str) -> str:
@@ -22,15 +17,13 @@ def secret(name: str) -> str:
 
 @pytest.fixture(name="faulty")
 def _faulty():
-    """Starts the double with a fault on the stack's network; removes what was started."""
+    """Puts a fault in front of a service under another name; removes what was started."""
     started: list[str] = []
 
-    def start(name: str, fault: str, key: str, arguments: list[str]) -> None:
-        docker(
-            "run", "--detach", "--name", name, "--network", "rag", "--env", f"API_KEY={secret(key)}",
-            "--volume", f"{DOUBLE}:/double.py:ro", "--entrypoint", "python3", IMAGE, "/double.py", fault, *arguments,
-        )  # fmt: skip
+    def start(name: str, service: str, fault: str) -> None:
         started.append(name)
+        start_proxy(name, service, 8000)
+        control(name, 8000, "PUT", {"kind": fault, "keyed": True})
 
     yield start
     for name in started:
@@ -38,8 +31,8 @@ def _faulty():
 
 
 def test_an_embedder_that_drops_the_prefix_and_a_reranker_that_returns_a_bare_list(faulty, tmp_path):
-    faulty("plumbline-faulty-embedder", "drop-prefix", "embedder_api_key", EMBEDDER)
-    faulty("plumbline-faulty-reranker", "bare-list", "reranker_api_key", RERANKER)
+    faulty("plumbline-faulty-embedder", "rag-embedder", "drop-prefix")
+    faulty("plumbline-faulty-reranker", "rag-reranker", "bare-list")
     overrides = {
         "rag_embedder_engine": "external",
         "rag_embedder_base_url": "http://plumbline-faulty-embedder:8000/v1",
@@ -81,11 +74,3 @@ def test_a_database_that_holds_another_model_is_found_and_then_reconciled():
     assert reconciled.status == 0
     assert reconciled.recap()["changed"] >= 1
     assert open_errors() == set()
-
-
-def wait_until_healthy(name: str) -> None:
-    for _second in range(90):
-        if docker("inspect", "--format", "{{.State.Health.Status}}", name) == "healthy":
-            return
-        time.sleep(1)
-    raise AssertionError(f"{name} is not healthy: {docker('logs', '--tail', '20', name)}")

@@ -37,6 +37,7 @@ class Outcome:
     versions: dict[str, str] = dataclasses.field(default_factory=dict)
     skipped: list[str] = dataclasses.field(default_factory=list)
     data: dict[str, Any] = dataclasses.field(default_factory=dict)
+    unjudged: bool = False  # something wrong was seen that may only follow from another finding
 
     @property
     def failed(self) -> bool:

@@ -296,6 +296,15 @@ PREFIX_UNPROVEN = register(
     "Check the container's RAG_EMBEDDING_QUERY_PREFIX and RAG_EMBEDDING_CONTENT_PREFIX by hand.",
 )
 
+PROMPT = register(
+    "PL482",
+    ERROR,
+    "The server puts text of its own before each text",
+    "Open WebUI adds the model's prefixes: the server's come on top of them, and questions and passages get the same ones.",
+    "Serve the model without a prompt of its own (on TEI no --default-prompt or --default-prompt-name) in "
+    "rag_embedder_extra_args; then re-index.",
+)
+
 # Reranking
 
 RERANK_FAILED = register(

@@ -10,11 +10,12 @@ import contextlib
 import dataclasses
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _docker, _evaluation, _vectors
 from ansible_collections.plumbline.rag.plugins.module_utils._checks import (
+    _causes,
     _context,
     _faults,
     embedding,
@@ -89,6 +90,8 @@ def probes(plan: Mapping[str, Any]) -> list[Probe]:
         found.append(Probe("version of the proxy", _context.PROXY, versions.proxy))
         found.append(Probe(proxy, _context.PROXY, embedding.proxy, (engine,)))
         before.append(proxy)
+        lengths = "lengths of texts"
+        found.append(Probe("a long text through the proxy", _context.PROXY, length.proxy, (proxy, lengths), "standard"))
         found.append(Probe(_AT_ONCE, _context.PROXY, stability.proxy, (proxy, again), "standard"))
     route_of_uploads = [again, _AT_ONCE] if plan.get("proxy") else [again]
     hop = _context.PROXY if plan.get("proxy") else _context.ENGINE
@@ -134,8 +137,11 @@ def reads_store(plan: Mapping[str, Any]) -> bool:
     return (plan.get("vector_store") or {}).get("kind") == "pgvector"
 
 
-async def run(context: _context.Context) -> dict[str, Any]:
-    """All checks of a plan; never raises for a fault of what is checked."""
+async def run(context: _context.Context, accepted: Collection[str] = ()) -> dict[str, Any]:
+    """All checks of a plan; never raises for a fault of what is checked.
+
+    Ids in ``accepted`` are acknowledged: what may follow from them is a finding of its own.
+    """
     started = time.monotonic()
     planned = probes(context.plan)
     depth = context.plan.get("depth", _DEFAULT_DEPTH)
@@ -152,6 +158,7 @@ async def run(context: _context.Context) -> dict[str, Any]:
             await asyncio.gather(*tasks.values(), return_exceptions=True)
             raise
     outcomes = [outcome for outcome, _seconds in done]
+    _explain(outcomes, accepted)
     findings = _unique([finding for outcome in outcomes for finding in outcome.findings])
     checks = [_check(probe, outcome, seconds) for probe, (outcome, seconds) in zip(planned, done)]
     result = {
@@ -223,10 +230,25 @@ def _cancelled_by_signals() -> Iterator[None]:
                 loop.remove_signal_handler(number)
 
 
+def _explain(outcomes: Sequence[_context.Outcome], accepted: Collection[str]) -> None:
+    """What may only follow from another finding is not known to be wrong; it stays as what could not be judged."""
+    found = [finding for outcome in outcomes for finding in outcome.findings]
+    first = [finding for finding in found if _causes.cause(finding, found, accepted) is None]
+    for outcome in outcomes:
+        for finding in list(outcome.findings):
+            cause = _causes.cause(finding, first, accepted)
+            if cause is not None:
+                outcome.findings.remove(finding)
+                outcome.unjudged = True
+                outcome.skipped.append(
+                    f"{finding.id} may only follow from {cause.id} ({cause.where['hop']}): {finding.message}"
+                )
+
+
 def _check(probe: Probe, outcome: _context.Outcome, seconds: float) -> dict[str, Any]:
     severities = {finding.severity for finding in outcome.findings}
     state = _FAILED if ERROR in severities else _WARNED if severities else _PASSED
-    if state == _PASSED and outcome.skipped and not outcome.measurements:
+    if state == _PASSED and (outcome.unjudged or (outcome.skipped and not outcome.measurements)):
         state = _SKIPPED
     return {
         "name": probe.name,
@@ -249,6 +271,7 @@ def _hops(
         if not measured:
             continue
         known = any(outcome.measurements or outcome.versions for outcome in measured)
+        known = known and not any(outcome.unjudged for outcome in measured)
         states[hop] = _FAILED if ERROR in severities else _WARNED if severities else _PASSED if known else _SKIPPED
     return states
 
@@ -296,15 +319,19 @@ async def verify(
     probes: Any = None,
     evaluation: Any = None,
     since: float = 0.0,
+    accepted: Collection[str] = (),
+    timeout: float = 30.0,
 ) -> dict[str, Any]:
     """Make the clients of a plan and run its checks.
 
     ``probes`` and ``evaluation`` are labelled sets as documents; logs are read from ``since``, in seconds since 1970.
+    ``accepted`` are ids of acknowledged findings; ``timeout`` is how long a small request may take, in seconds.
     """
     started = time.time()
     containers, neighbours = await asyncio.to_thread(_containers, plan, network)
     resolve = _docker.addresses({**neighbours, **containers}, network)
-    async with Http(secrets=secrets.values(), resolve=resolve, budget=BUDGETS[plan["depth"]]) as http:
+    budget = BUDGETS[plan["depth"]]
+    async with Http(secrets=secrets.values(), resolve=resolve, timeout=timeout, budget=budget) as http:
         webui = plan["open_webui"]
         password = secrets.get(webui["admin_password_secret"], "")
         client = OpenWebUI(http, webui["url"], webui["admin_email"], password)
@@ -320,7 +347,7 @@ async def verify(
             # What this run makes the services write is no news.
             logs=lambda name, lines: _docker.Docker().logs(name, lines, since, started),
         )
-        return await run(context)
+        return await run(context, accepted)
 
 
 def _containers(

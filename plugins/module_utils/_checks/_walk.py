@@ -24,13 +24,15 @@ class Stop(Exception):
 
 
 def no_embedding(before: _context.Before) -> _context.Outcome | None:
-    """The outcome of a way that needs embeddings which cannot be made."""
+    """The outcome of a way that needs embeddings which cannot be made, or compared."""
     embedding = [outcome for name, outcome in before.items() if name.startswith("embedding")]
     if any(
         "dimension" not in one.measurements or one.has(_faults.EMBEDDING_FAILED, _faults.COUNT, _faults.INVALID_VECTOR)
         for one in embedding
     ):
         return _context.Outcome(skipped=["no embedding can be made, so no file can be processed"])
+    if any(one.has(_faults.ORDER, _faults.BATCH, _faults.UNSTABLE) for one in embedding):
+        return _context.Outcome(skipped=["the same text gets different vectors, so nothing stored can be proven"])
     return None
 
 
@@ -73,10 +75,9 @@ class Walk:
     # -- the engine's vectors ------------------------------------------------------------------------------------
 
     async def vectors(self, texts: Sequence[str]) -> dict[str, list[float]]:
-        """In requests of the size that the engine takes, each text once; one by one if its batches are wrong."""
+        """In requests of the size that the engine takes, each text once."""
         unknown = [text for text in dict.fromkeys(texts) if text not in self._vectors]
-        in_batches = not self.before["embedding at the engine"].has(_faults.ORDER, _faults.BATCH)
-        size = (self.plan["embedder"].get("max_batch") or _DEFAULT_BATCH) if in_batches else 1
+        size = self.plan["embedder"].get("max_batch") or _DEFAULT_BATCH
         parts = [unknown[start : start + size] for start in range(0, len(unknown), size)]
         rows = await asyncio.gather(*(self.context.engine.embed(part) for part in parts))
         self._vectors.update(zip(unknown, (vector for part in rows for vector in part)))

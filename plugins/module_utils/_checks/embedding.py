@@ -21,6 +21,9 @@ SAME_VECTOR = 0.99999
 LEADING_TOLERANCE = 3e-3
 _DEFAULT_BATCH = 32
 _SINGLES = 3
+_AGAIN = 4  # calls that tell a vector that depends on its batch from one that is never the same
+_SHORT = "a"
+_FEW_TOKENS = 4  # of a text of one letter, with the marks that a model puts around it
 
 Table = Mapping[str, Sequence[float]]
 
@@ -34,7 +37,9 @@ async def engine(context: _context.Context, _before: _context.Before) -> _contex
         outcome.measurements["similarity"] = _similarity(plan, table)
         effect = _prefix_effect(plan, table)
         outcome.measurements["prefix_effect"] = effect
-        outcome.findings += _without_effect(effect)
+        if not outcome.failed:
+            outcome.findings += _without_effect(effect)
+            outcome.findings += await _prompt(context.engine, outcome.measurements)
         outcome.findings += await _null_format(context.engine)
     return outcome
 
@@ -46,25 +51,46 @@ async def proxy(context: _context.Context, before: _context.Before) -> _context.
     if "table" not in own.data:
         return _context.Outcome(skipped=["the engine itself gives no usable vectors"])
     outcome = await _hop(client, context.plan["embedder"], _context.PROXY)
-    # What is wrong at the engine arrives here as well; it is named where it is made.
+    if own.failed:
+        # What is wrong at the engine arrives here as well; it is named where it is made.
+        outcome.findings = [finding for finding in outcome.findings if finding.id == _faults.EMBEDDING_FAILED.id]
+        outcome.skipped.append("the vectors of the proxy: those of the engine itself are wrong")
+        return outcome
     known = {finding.id for finding in own.findings}
     outcome.findings = [finding for finding in outcome.findings if finding.id not in known]
-    here, there = outcome.data.get("table"), own.data.get("table")
-    if here is None or there is None:
-        return outcome
-    cosines = [_vectors.cosine(here[text], there[text]) for text in here if len(here[text]) == len(there[text])]
-    if not cosines:
-        return outcome
-    lowest = min(cosines)
-    outcome.measurements["lowest_cosine_with_engine"] = lowest
     # Vectors in the wrong order differ from the engine's too, for a reason that is already named.
-    if lowest < ROUTE_COSINE and not outcome.failed:
-        message = (
-            f"The same text has cosine {lowest:.6f} with the engine's vector when it goes through {client.url}; "
-            f"it should be at least {ROUTE_COSINE}."
-        )
-        outcome.findings.append(_faults.ROUTE.finding(message, variable="rag_embedder", hop=_context.PROXY))
+    if not outcome.failed:
+        outcome.findings += await _route(client, outcome.data["table"], own.data["table"], outcome.measurements)
     return outcome
+
+
+async def _route(client: Embeddings, here: Table, there: Table, measured: dict[str, Any]) -> list[Finding]:
+    cosines = {text: _vectors.cosine(here[text], there[text]) for text in here}
+    farthest = min(cosines, key=cosines.__getitem__)
+    lowest = measured["lowest_cosine_with_engine"] = cosines[farthest]
+    if lowest >= ROUTE_COSINE:
+        return []
+    unstable = await _unstable(client, farthest, here[farthest], _context.PROXY)
+    if unstable:
+        return unstable
+    message = (
+        f"The same text has cosine {lowest:.6f} with the engine's vector when it goes through {client.url}; "
+        f"it should be at least {ROUTE_COSINE}."
+    )
+    return [_faults.ROUTE.finding(message, variable="rag_embedder", hop=_context.PROXY)]
+
+
+async def _unstable(client: Embeddings, text: str, vector: Sequence[float], hop: str) -> list[Finding]:
+    """Whether a text that got a strange vector gets yet another one when it is sent again."""
+    again = [(await client.embed([text]))[0] for _call in range(_AGAIN)]
+    lowest = min(_vectors.cosine(vector, one) for one in again)
+    if lowest >= BATCH_COSINE:
+        return []
+    message = (
+        f"The same text has cosine {lowest:.6f} between two of {_AGAIN + 1} calls of {client.url}; "
+        f"it should be at least {BATCH_COSINE}."
+    )
+    return [_faults.UNSTABLE.finding(message, variable="rag_embedder_extra_args", hop=hop)]
 
 
 async def reference(context: _context.Context, before: _context.Before) -> _context.Outcome:
@@ -112,8 +138,9 @@ async def _hop(client: Embeddings, plan: Mapping[str, Any], hop: str) -> _contex
         # One after the other: what differs when requests come at once is a check of its own.
         singles = [await client.embed([text]) for text in texts[:_SINGLES]]
         plain = [rows[0] for rows in singles]
-        outcome.findings += _batch(batch, plain, client, hop, outcome.measurements)
-        outcome.findings += await _base64(client, texts[0], plain[0], hop)
+        outcome.findings += await _batch(texts, batch, plain, client, hop, outcome.measurements)
+        if not outcome.failed:
+            outcome.findings += await _base64(client, texts[0], plain[0], hop)
         outcome.findings += await _model_name(client, plan, hop)
     except (ServiceError, IndexError) as error:
         message = str(error) or f"{client.url} gave no vector for one text"
@@ -155,6 +182,7 @@ def _shape(
         found = ", ".join(map(str, sizes))
         message = f"{client.url} gives vectors of {found} numbers; the plan has {plan['dimensions']}."
         yield _faults.DIMENSION.finding(message, **where)
+        return
     norms = [_vectors.norm(vector) for vector in batch]
     measured["norm"] = [min(norms), max(norms)]
     if plan.get("normalized") and max(abs(length - 1) for length in norms) > NORM_TOLERANCE:
@@ -162,13 +190,14 @@ def _shape(
         yield _faults.NORM.finding(message, variable="rag_embedder_extra_args", hop=hop)
 
 
-def _batch(
+async def _batch(
+    texts: Sequence[str],
     batch: Sequence[Sequence[float]],
     singles: Sequence[Sequence[float]],
     client: Embeddings,
     hop: str,
     measured: dict[str, Any],
-) -> Iterator[Finding]:
+) -> list[Finding]:
     own, shifted = [], []
     for position, single in enumerate(singles):
         cosines = [_vectors.cosine(single, vector) for vector in batch]
@@ -176,19 +205,21 @@ def _batch(
         shifted.append(_vectors.argmax(cosines))
     measured["lowest_cosine_batch_single"] = min(own)
     if min(own) >= BATCH_COSINE:
-        return
+        return []
     where = {"variable": "rag_embedding_batch_size", "hop": hop}
     wrong = own.index(min(own))
     there = shifted[wrong]
     if there != wrong and _vectors.cosine(singles[wrong], batch[there]) >= BATCH_COSINE:
         message = f"{client.url} returns the vector of text {wrong} at position {there} of the batch."
-        yield _faults.ORDER.finding(message, **where)
-        return
+        return [_faults.ORDER.finding(message, **where)]
+    unstable = await _unstable(client, texts[wrong], singles[wrong], hop)
+    if unstable:
+        return unstable
     message = (
         f"The same text has cosine {min(own):.6f} between alone and in a batch of {len(batch)} at {client.url}; "
         f"it should be at least {BATCH_COSINE}."
     )
-    yield _faults.BATCH.finding(message, **where)
+    return [_faults.BATCH.finding(message, **where)]
 
 
 async def _base64(client: Embeddings, text: str, plain: Sequence[float], hop: str) -> list[Finding]:
@@ -225,6 +256,19 @@ async def _null_format(client: Embeddings) -> list[Finding]:
         problem = f"answered {reply.status}"
     message = f"{client.url} {problem} for a null encoding_format; it should refuse it or ignore it."
     return [_faults.NULL_FORMAT.finding(message, variable="rag_litellm_version", hop=_context.ENGINE)]
+
+
+async def _prompt(client: Embeddings, measured: dict[str, Any]) -> list[Finding]:
+    """A server that puts text of its own before each text counts its tokens as well."""
+    usage = (await client.post(client.body([_SHORT]))).expect().get("usage")
+    tokens = usage.get("prompt_tokens") if isinstance(usage, Mapping) else None
+    if not isinstance(tokens, int) or isinstance(tokens, bool):
+        return []
+    measured["tokens_of_one_letter"] = tokens
+    if tokens <= _FEW_TOKENS:
+        return []
+    message = f"{client.url} counts {tokens} tokens in a text of one letter; with nothing added it would be at most {_FEW_TOKENS}."
+    return [_faults.PROMPT.finding(message, variable="rag_embedder_extra_args", hop=_context.ENGINE)]
 
 
 def _similarity(plan: Mapping[str, Any], table: Table) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _engines, _vectors
 from ansible_collections.plumbline.rag.plugins.module_utils._checks import _context, _faults, _probes
+from ansible_collections.plumbline.rag.plugins.module_utils._checks.embedding import ROUTE_COSINE
 from ansible_collections.plumbline.rag.plugins.module_utils._engines import Embeddings
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import Finding
 from ansible_collections.plumbline.rag.plugins.module_utils._http import ServiceError
@@ -42,19 +43,48 @@ async def engine(context: _context.Context, before: _context.Before) -> _context
     tokens = await _tokens_of_words(client)
     if tokens is None:
         return _context.Outcome(skipped=["the engine does not say how many tokens it reads"])
-    points = []
+    points, vector = [], None
     for share in _SHARES:
-        points.append(await _point(client, _words(int(share * reach), tokens)))
+        words = _words(int(share * reach), tokens)
+        point, vector = await _point(client, words)
+        points.append(point)
     within = [point for point in points if point["tokens"] is None or point["tokens"] <= limit]
     outcome.findings += _refused(within, limit, client)
-    if not outcome.findings:
-        outcome.findings += await _cut(client, _words(int(_SHARES[-1] * reach), tokens), reach)
-    if reach == limit:
-        past = await _point(client, _words(int(_PAST * limit), tokens))
+    if not outcome.findings and vector is not None:
+        outcome.findings += await _cut(client, words, vector, reach)
+        outcome.data["longest"] = (" ".join(words), vector)
+    if reach == limit and not outcome.findings:
+        past, _vector = await _point(client, _words(int(_PAST * limit), tokens))
         past.update(tokens=int(_PAST * limit), past=True)
         points.append(past)
         outcome.findings += _past(past, plan, limit, client)
     outcome.measurements["lengths"] = points
+    return outcome
+
+
+async def proxy(context: _context.Context, before: _context.Before) -> _context.Outcome:
+    """The longest text again, through the proxy, against the engine's vector."""
+    longest = before["lengths of texts"].data.get("longest")
+    if longest is None or before["lengths of texts"].failed:
+        return _context.Outcome(skipped=["the engine itself gives no vector for a long text"])
+    if before["embedding through the proxy"].failed:
+        return _context.Outcome(skipped=["the proxy's vectors are not usable"])
+    (text, vector), client = longest, context.proxy
+    where = {"variable": "rag_chunk_size", "hop": _context.PROXY}
+    reply = await client.post(client.body([text]), timeout=PATIENCE)
+    outcome = _context.Outcome(measurements={"characters": len(text), "status": reply.status})
+    if not reply.ok:
+        message = f"{reply.resource} answers {reply.status} for a text that the engine takes: {reply.excerpt}"
+        outcome.findings.append(_faults.LENGTH_REFUSED.finding(message, **where))
+        return outcome
+    (through,) = _engines.vectors(reply)
+    cosine = outcome.measurements["cosine_with_engine"] = _vectors.cosine(vector, through)
+    if cosine < ROUTE_COSINE:
+        message = (
+            f"A text of {len(text)} characters has cosine {cosine:.6f} with the engine's vector when it goes through "
+            f"{client.url}, and short texts have 1: it is cut off on its way."
+        )
+        outcome.findings.append(_faults.LENGTH_CUT.finding(message, **where))
     return outcome
 
 
@@ -95,13 +125,15 @@ def _words(tokens: int, measured: tuple[float, float]) -> list[str]:
     return _filler(max(1, math.floor((tokens - besides) / each)))
 
 
-async def _point(client: Embeddings, words: Sequence[str]) -> dict[str, Any]:
+async def _point(client: Embeddings, words: Sequence[str]) -> tuple[dict[str, Any], list[float] | None]:
     reply = await client.post(client.body([" ".join(words)]), timeout=PATIENCE)
     point = {"words": len(words), "tokens": None, "seconds": round(reply.seconds, 4), "status": reply.status}
-    if reply.ok:
-        point["tokens"] = used(reply)
-        point["usable"] = _vectors.is_usable(_engines.vectors(reply)[0])
-    return point
+    if not reply.ok:
+        return point, None
+    (vector,) = _engines.vectors(reply)
+    point["tokens"] = used(reply)
+    point["usable"] = _vectors.is_usable(vector)
+    return point, vector
 
 
 def _refused(points: Sequence[Mapping[str, Any]], limit: int, client: Embeddings) -> Iterator[Finding]:
@@ -112,17 +144,17 @@ def _refused(points: Sequence[Mapping[str, Any]], limit: int, client: Embeddings
         yield _faults.LENGTH_REFUSED.finding(message, **_WHERE)
 
 
-async def _cut(client: Embeddings, words: Sequence[str], reach: int) -> list[Finding]:
-    """Two texts that differ in their last tenth only."""
+async def _cut(client: Embeddings, words: Sequence[str], vector: Sequence[float], reach: int) -> list[Finding]:
+    """Two texts that differ in their last tenth only; the vector of the first one is known."""
     start = words[: -max(1, len(words) // 10)]
     other = _probes.DISTRACTORS[1].split(" ")
     tail = [other[number % len(other)] for number in range(len(words) - len(start))]
     try:
-        bodies = [client.body([" ".join(text)]) for text in (words, [*start, *tail])]
-        rows = [_engines.vectors(await client.post(body, timeout=PATIENCE))[0] for body in bodies]
+        body = client.body([" ".join([*start, *tail])])
+        (other_vector,) = _engines.vectors(await client.post(body, timeout=PATIENCE))
     except ServiceError:  # the other words have more tokens
         return []
-    if _vectors.cosine(*rows) < _CUT:
+    if _vectors.cosine(vector, other_vector) < _CUT:
         return []
     message = f"The last tenth of a text of {reach} tokens does not change its vector at {client.url}: it is cut off."
     return [_faults.LENGTH_CUT.finding(message, **_WHERE)]

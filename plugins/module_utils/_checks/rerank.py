@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _vectors
@@ -50,34 +50,54 @@ async def route(context: _context.Context, before: _context.Before) -> _context.
 
 async def batch(context: _context.Context, before: _context.Before) -> _context.Outcome:
     """As many documents in one request as a hybrid search of Open WebUI may send."""
-    client = context.rerank_route
     count = 2 * int(context.plan["open_webui"].get("top_k") or 0)
     if not before["reranking as Open WebUI asks"].data.get("scores") or not count:
         return _context.Outcome(skipped=["the route does not answer rightly"])
-    where = {"variable": "rag_top_k", "hop": context.rerank_hop}
+    outcome = _context.Outcome(measurements={"documents": count})
     limit = _timeout(context.plan["open_webui"])
+
+    async def judged(client: Reranker, hop: str) -> list[Finding]:
+        return await _most(client, hop, count, limit, outcome.measurements)
+
+    outcome.findings += await located(context, judged)
+    return outcome
+
+
+async def located(
+    context: _context.Context, judged: Callable[[Reranker, str], Awaitable[list[Finding]]]
+) -> list[Finding]:
+    """What Open WebUI's route does wrong; if the server behind the proxy does the same, it is named there."""
+    findings = await judged(context.rerank_route, context.rerank_hop)
+    if findings and context.rerank_hop != _context.RERANKER:
+        own = await judged(context.reranker, _context.RERANKER)
+        same = {finding.id for finding in own}
+        return [*own, *(finding for finding in findings if finding.id not in same)]
+    return findings
+
+
+async def _most(client: Reranker, hop: str, count: int, limit: float | None, measured: dict[str, Any]) -> list[Finding]:
+    where = {"variable": "rag_top_k", "hop": hop}
     try:
         reply = await client.post(_probes.QUESTIONS[0], _probes.candidates(count), timeout=limit)
     except TimedOut as error:
         message = f"{error} Open WebUI sends {count} documents and waits {limit:g} s."
-        return _context.Outcome([_faults.RERANK_SLOW.finding(message, variable=_TIMEOUT, hop=context.rerank_hop)])
-    outcome = _context.Outcome(measurements={"documents": count, "seconds": round(reply.seconds, 4)})
+        return [_faults.RERANK_SLOW.finding(message, variable=_TIMEOUT, hop=hop)]
+    measured["seconds"] = round(reply.seconds, 4)
     if not reply.ok:
         message = f"{reply.resource} answered {reply.status} for {count} documents: {reply.excerpt}"
-        outcome.findings.append(_faults.RERANK_BATCH.finding(message, **where))
-        return outcome
+        return [_faults.RERANK_BATCH.finding(message, **where)]
+    findings = []
     indexes = [index for index, _score in client.results(reply)]
     if not _vectors.is_permutation(indexes, count):
         message = f"{client.url} scored {len(set(map(str, indexes)))} of {count} documents; each should be scored once."
-        outcome.findings.append(_faults.RERANK_INDEXES.finding(message, **where))
+        findings.append(_faults.RERANK_INDEXES.finding(message, **where))
     if limit and reply.seconds > _SHARE_OF_TIMEOUT * limit:
         message = (
             f"{client.url} took {reply.seconds:.1f} s for {count} documents, and Open WebUI waits {limit:g} s; one "
             f"request alone should take at most {_SHARE_OF_TIMEOUT:.0%} of that."
         )
-        finding = _faults.RERANK_SLOW.finding(message, severity=WARNING, variable=_TIMEOUT, hop=context.rerank_hop)
-        outcome.findings.append(finding)
-    return outcome
+        findings.append(_faults.RERANK_SLOW.finding(message, severity=WARNING, variable=_TIMEOUT, hop=hop))
+    return findings
 
 
 def _timeout(plan: Mapping[str, Any]) -> float | None:

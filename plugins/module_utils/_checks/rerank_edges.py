@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.plumbline.rag.plugins.module_utils import _vectors
 from ansible_collections.plumbline.rag.plugins.module_utils._checks import _context, _faults, _probes, length
+from ansible_collections.plumbline.rag.plugins.module_utils._checks.rerank import located
 from ansible_collections.plumbline.rag.plugins.module_utils._engines import Reranker
 from ansible_collections.plumbline.rag.plugins.module_utils._evaluation import EvalSet
 from ansible_collections.plumbline.rag.plugins.module_utils._findings import Finding
@@ -26,17 +28,19 @@ async def edges(context: _context.Context, before: _context.Before) -> _context.
     known = before["reranking as Open WebUI asks"].data.get("scores")
     if not known:
         return _context.Outcome(skipped=["the route does not answer rightly"])
-    client, hop, plan = context.rerank_route, context.rerank_hop, context.plan["reranker"]
+    plan = context.plan["reranker"]
     outcome = _context.Outcome()
-    outcome.findings += await _twice(client, known, hop, outcome.measurements)
-    outcome.findings += await _empty(client, hop)
+    outcome.findings += await located(context, lambda client, hop: _twice(client, known, hop, outcome.measurements))
+    outcome.findings += await located(context, _empty)
     limit = plan.get("max_input_tokens") or 0
     if not limit:
         outcome.skipped.append(f"an over-long document: the length that {plan['model']} reads is not known")
     elif limit > length.AFFORDABLE and context.plan.get("depth") != "deep":
         outcome.skipped.append(f"a document of twice {limit} tokens: rag_verify_depth: deep sends it")
     else:
-        outcome.findings += await _long(client, limit, plan, hop, outcome.measurements)
+        outcome.findings += await located(
+            context, lambda client, hop: _long(client, limit, plan, hop, outcome.measurements)
+        )
     return outcome
 
 
@@ -46,21 +50,25 @@ async def languages(context: _context.Context, before: _context.Before) -> _cont
         return _context.Outcome(skipped=["the route does not answer rightly"])
     if context.probes is None:
         return _context.Outcome(skipped=["there are no questions in other languages"])
-    client, plan = context.rerank_route, context.plan["reranker"]
-    right: dict[str, bool] = {}
-    findings = []
-    for language, query, documents, position in _language_probes(context.probes, plan.get("languages")):
-        scores = await client.scores(query, documents)
-        right[language] = _vectors.argmax(scores) == position
-        if not right[language]:
-            shown = ", ".join(f"{score:.4f}" for score in scores)
-            message = (
-                f"{client.url} does not put the right document, {position}, first in language {language}: {shown}."
-            )
-            findings.append(_faults.RERANK_ORDER.finding(message, variable="rag_reranker", hop=context.rerank_hop))
-    if not right:
+    asked = list(_language_probes(context.probes, context.plan["reranker"].get("languages")))
+    if not asked:
         return _context.Outcome(skipped=["there are no questions in the languages of the model"])
-    return _context.Outcome(findings, {"probes": len(right), "right": sum(right.values())})
+    outcome = _context.Outcome(measurements={"probes": len(asked)})
+    for probe in asked:
+        outcome.findings += await located(context, functools.partial(_right, *probe))
+    outcome.measurements["right"] = len(asked) - len(outcome.findings)
+    return outcome
+
+
+async def _right(
+    language: str, query: str, documents: Sequence[str], position: int, client: Reranker, hop: str
+) -> list[Finding]:
+    scores = await client.scores(query, documents)
+    if _vectors.argmax(scores) == position:
+        return []
+    shown = ", ".join(f"{score:.4f}" for score in scores)
+    message = f"{client.url} does not put the right document, {position}, first in language {language}: {shown}."
+    return [_faults.RERANK_ORDER.finding(message, variable="rag_reranker", hop=hop)]
 
 
 def _language_probes(given: EvalSet, known: Sequence[str] | None) -> Iterator[tuple[str, str, list[str], int]]:

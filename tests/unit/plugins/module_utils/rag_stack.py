@@ -258,6 +258,7 @@ class Stack:
         self.most_documents = 1000  # a request with more of them is not answered in time
         self.in_flight: Counter[str] = Counter()  # requests at once, by host
         self.log = ""
+        self.accepted: tuple[str, ...] = ()
         self.sent: list[tuple[str, str, Any]] = []
 
     # -- running -------------------------------------------------------------------------------------------------
@@ -285,7 +286,7 @@ class Stack:
                 evaluation=labelled,
                 logs=lambda _name, _lines: self.log,
             )
-            return await _run.run(context)
+            return await _run.run(context, self.accepted)
 
     def http(self, budget: int = 0) -> Http:
         return Http(

@@ -186,6 +186,47 @@ def now_and_then(where: str) -> Change:
     return plant
 
 
+def each_second(where: str) -> Change:
+    """Each second request reaches a server with another model."""
+
+    def plant(stack: Stack) -> None:
+        calls = 0
+
+        def embed(hop: str, given: list[str]) -> Rows:
+            nonlocal calls
+            calls += hop == where
+            return [toy(f"{text} other" if hop == where and calls % 2 else text) for text in given]
+
+        stack.embed = embed
+
+    return plant
+
+
+def more_tokens(count: int) -> Change:
+    """The engine counts more tokens in each text than the text has."""
+
+    def plant(stack: Stack) -> None:
+        def answer(_hop: str, body: dict[str, Any], given: dict[str, Any]) -> Any:
+            tokens = given["usage"]["prompt_tokens"] + count * len(body["input"])
+            return {**given, "usage": {"prompt_tokens": tokens}}
+
+        stack.embedding_answer = answer
+
+    return plant
+
+
+def long_texts(where: str, change: Callable[[dict[str, Any]], Any]) -> Change:
+    """A hop's answers for long texts are changed."""
+
+    def plant(stack: Stack) -> None:
+        def answer(hop: str, body: dict[str, Any], given: dict[str, Any]) -> Any:
+            return change(given) if hop == where and max(map(len, body["input"])) > 1000 else given
+
+        stack.embedding_answer = answer
+
+    return plant
+
+
 def at_once(where: str, change: Callable[[dict[str, Any]], Any]) -> Change:
     """A hop's answers are changed while it has many requests."""
 
@@ -308,7 +349,7 @@ FAULTS: dict[str, tuple[set[Finding], Change]] = {
         {("PL421", PROXY)},
         assign(replies={("POST", "rag-litellm/v1/embeddings"): httpx.Response(200, html="<html></html>")}),
     ),
-    "a null among the vectors": ({("PL421", PROXY)}, vectors((PROXY,), lambda rows: [None, *rows[1:]])),
+    "a null among the vectors": ({("PL438", PROXY)}, vectors((PROXY,), lambda rows: [None, *rows[1:]])),
     "wrong dimension": ({("PL422", ENGINE)}, assign(plan__embedder__dimensions=2 * DIMENSIONS)),
     "not normalised": (
         {("PL423", ENGINE)},
@@ -321,7 +362,7 @@ FAULTS: dict[str, tuple[set[Finding], Change]] = {
         {("PL425", ENGINE)},
         vectors(EVERYWHERE, in_batches(lambda rows: [unit([row[0] + 0.2, *row[1:]]) for row in rows])),
     ),
-    "proxy serves another model": ({("PL426", PROXY), ("PL436", WEBUI)}, proxy_model),
+    "proxy serves another model": ({("PL426", PROXY)}, proxy_model),
     "any model name": ({("PL427", ENGINE)}, assign(any_model=True)),
     "reference missed": ({("PL429", ENGINE)}, planets(0.02)),
     "leading numbers missed": ({("PL429", ENGINE)}, planets(0.0, leading=[9.0])),
@@ -380,13 +421,18 @@ FAULTS: dict[str, tuple[set[Finding], Change]] = {
     "mixed up at once by the proxy": ({("PL463", PROXY)}, at_once(PROXY, mixed_up)),
     "refused at once": ({("PL464", ENGINE)}, at_once(ENGINE, lambda _given: error(429, "Model is overloaded"))),
     "short engine": ({("PL465", ENGINE)}, assign(max_tokens=200)),
+    "engine adds a prompt": ({("PL482", ENGINE)}, more_tokens(5)),
+    "never the same vector": ({("PL462", ENGINE)}, each_second(ENGINE)),
+    "never the same vector at the proxy": ({("PL462", PROXY)}, each_second(PROXY)),
+    "short proxy": ({("PL465", PROXY)}, long_texts(PROXY, lambda _given: error(413, "too large"))),
+    "silently cut by the proxy": ({("PL466", PROXY)}, texts((PROXY,), lambda text: " ".join(text.split()[:100]))),
     "silently cut": ({("PL466", ENGINE)}, texts((ENGINE,), lambda text: " ".join(text.split()[:100]))),
     "cut past the limit": ({("PL467", ENGINE)}, assign(max_tokens=None)),
     "refused past the limit": ({("PL467", ENGINE)}, assign(plan__embedder__truncates=True)),
-    "empty document refused": ({("PL468", PROXY)}, assign(refuse_empty=True)),
+    "empty document refused": ({("PL468", RERANKER)}, assign(refuse_empty=True)),
     "scores lean on others": ({("PL469", PROXY)}, reranked((PROXY,), of(4, scored(lambda score: 2 * score)))),
-    "long document refused": ({("PL470", PROXY)}, assign(longest_document=512, plan__reranker__truncates=True)),
-    "slow reranker": ({("PL473", PROXY)}, slow),
+    "long document refused": ({("PL470", RERANKER)}, assign(longest_document=512, plan__reranker__truncates=True)),
+    "slow reranker": ({("PL473", RERANKER)}, slow),
     "weak reranker": ({("PL474", RERANKER)}, reranked((PROXY,), of(10, scored(lambda score: -score)))),
     "wrong in another language": (
         {("PL444", PROXY), ("PL469", PROXY)},
@@ -476,6 +522,7 @@ def test_quick_says_what_it_leaves_out() -> None:
         "again and at once through the proxy",
         "lengths of texts",
         "configured limits",
+        "a long text through the proxy",
         "reranking at the edges",
         "reranking in other languages",
         "reranking against no reranking",
@@ -667,6 +714,23 @@ def test_a_dead_service_is_named_once(host: str) -> None:
     stack.dead = {host}
     (finding,) = stack.run()["findings"]
     assert f"http://{host}:" in finding["message"]
+
+
+def test_what_may_only_follow_is_not_judged() -> None:
+    stack = Stack()
+    proxy_model(stack)
+    result = stack.run()
+    assert result["hops"]["open_webui"] == "skipped"
+    (check,) = [check for check in result["checks"] if check["name"] == "through Open WebUI"]
+    assert check["state"] == "skipped"
+    assert check["skipped"][0].startswith("PL436 may only follow from PL426 (proxy): The stored vectors")
+
+
+def test_what_follows_from_an_acknowledged_finding_is_a_finding() -> None:
+    stack = Stack()
+    stack.accepted = ("PL426",)
+    proxy_model(stack)
+    assert found(stack.run()) == {("PL426", "proxy"), ("PL436", "open_webui")}
 
 
 def test_ui_owner_gets_a_warning() -> None:
