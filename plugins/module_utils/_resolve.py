@@ -77,7 +77,8 @@ class _Resolver(Topology):
             recipe = "vllm_cpu" if name == "vllm" else name
         elif service == "open_webui":
             recipe = f"open_webui_{spec['rag_open_webui_variant']}"
-        if spec["rag_image_source"] == "build" or name == "bundled":
+        packed = name == "bundled" and _images.own(spec, host, name) is None  # in no registry of ours
+        if spec["rag_image_source"] == "build" or packed:
             return {"service": service, "recipe": recipe, **self._built(service, name, recipe)}
         return {
             "service": service,

@@ -23,9 +23,12 @@ def as_env(value: Any) -> str:
 # Seconds that Open WebUI waits for an embedding; without a limit it waits for ever.
 EMBED_PATIENCE = 300
 # How often LiteLLM asks engines of which there are several, and how long one that failed is left out.
-HEALTH_INTERVAL = 15
-COOLDOWN = 30
-_MOST_ATTEMPTS = 3
+HEALTH_INTERVAL = 30
+COOLDOWN = 60
+# Another try goes to any of those that are not left out, which may be the dead one until it is found out.
+_RETRIES = 3
+# What a request may take at one of several engines: a connection to a host that is gone says nothing for that long.
+_LONGEST_ATTEMPT = 60
 _NEVER = 1_000_000
 # What says that an instance is dead counts at once; what another instance would answer as well never does.
 _ALLOWED_FAILS = {
@@ -63,12 +66,12 @@ def litellm_config(
         # a single deployment in cooldown answers 429 to everybody for five seconds
         "router_settings": {"num_retries": 1, "disable_cooldowns": True},
     }
-    most = max(len(embedder_urls), len(reranker_urls))
-    return _watched(config, models, more_models, most) if most > 1 else config
+    several = max(len(embedder_urls), len(reranker_urls)) > 1
+    return _watched(config, models, more_models) if several else config
 
 
 def _watched(
-    config: Mapping[str, Any], models: Sequence[Mapping[str, Any]], more_models: Sequence[Any], most: int
+    config: Mapping[str, Any], models: Sequence[Mapping[str, Any]], more_models: Sequence[Any]
 ) -> dict[str, Any]:
     """The configuration with a watch over the engines of which there are several.
 
@@ -76,7 +79,7 @@ def _watched(
     all the same: that is what enable_health_check_routing does beside a policy, and it spares everybody the 429.
     """
     names = [entry["model_name"] for entry in models]
-    own = [entry if names.count(entry["model_name"]) > 1 else _unwatched(entry) for entry in models]
+    own = [_asked(entry) if names.count(entry["model_name"]) > 1 else _unwatched(entry) for entry in models]
     return {
         **config,
         "model_list": [*own, *map(_unwatched, more_models)],
@@ -87,11 +90,16 @@ def _watched(
             "enable_health_check_routing": True,
         },
         "router_settings": {
-            "num_retries": min(most, _MOST_ATTEMPTS) - 1,
+            "num_retries": _RETRIES,
             "cooldown_time": COOLDOWN,
             "allowed_fails_policy": dict(_ALLOWED_FAILS),
         },
     }
+
+
+def _asked(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry that health checks ask, and that is out when it does not answer until the next one."""
+    return {**entry, "model_info": {**entry["model_info"], "health_check_timeout": HEALTH_INTERVAL}}
 
 
 def _unwatched(entry: Any) -> Any:
@@ -106,9 +114,9 @@ def _unwatched(entry: Any) -> Any:
 
 def _attempt(patience: int, instances: int) -> dict[str, Any]:
     """The time that one of several instances has, so that another one can answer before the client gives up."""
-    return (
-        {} if instances < 2 else {"timeout": max(1, (patience - 1) // min(instances, _MOST_ATTEMPTS)), "max_retries": 0}
-    )
+    if instances < 2:
+        return {}
+    return {"timeout": max(1, min((patience - 1) // 2, _LONGEST_ATTEMPT)), "max_retries": 0}
 
 
 def _embed_entry(choice: Choice, engine: Mapping[str, Any], url: str, instances: int) -> dict[str, Any]:

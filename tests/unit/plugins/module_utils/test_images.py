@@ -119,6 +119,11 @@ def test_the_tag_of_tei_is_the_operators() -> None:
     )
 
 
+def test_the_engine_that_is_in_no_registry_may_be_in_the_operators() -> None:
+    found = images(rag_images={"bundled": "r.example.org/bundled-engine:0.1.0"})
+    assert (found["embedder"]["ref"], found["embedder"]["version"]) == ("r.example.org/bundled-engine:0.1.0", "0.1.0")
+
+
 def test_recipes_do_not_ask_for_images() -> None:
     plan, _findings = resolve({"rag_images": {"litellm": "r.example.org/litellm:v1.109.0"}})
     assert plan is not None

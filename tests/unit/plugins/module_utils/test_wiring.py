@@ -37,12 +37,12 @@ def test_several_engines_are_watched() -> None:
     assert found["general_settings"] == {
         "master_key": "os.environ/LITELLM_MASTER_KEY",
         "background_health_checks": True,
-        "health_check_interval": 15,
+        "health_check_interval": 30,
         "enable_health_check_routing": True,
     }
     assert found["router_settings"] == {
-        "num_retries": 1,
-        "cooldown_time": 30,
+        "num_retries": 3,
+        "cooldown_time": 60,
         "allowed_fails_policy": {
             "TimeoutErrorAllowedFails": 0,
             "InternalServerErrorAllowedFails": 0,
@@ -59,17 +59,16 @@ def test_several_engines_are_watched() -> None:
 def test_an_attempt_leaves_time_for_another_one() -> None:
     found = config(["g1", "g2"], ["g1", "g2", "g3"], rag_reranker_timeout=30)
     times = [model["litellm_params"].get("timeout") for model in found["model_list"]]
-    assert times == [149, 149, 9, 9, 9]
+    assert times == [60, 60, 14, 14, 14]
     assert {model["litellm_params"]["max_retries"] for model in found["model_list"]} == {0}
-    assert found["router_settings"]["num_retries"] == 2
 
 
 def test_only_engines_with_a_stand_in_are_asked_for_their_health() -> None:
     chat = {"model_name": "chat", "litellm_params": {"model": "openai/gpt-x"}, "model_info": {"mode": "chat"}}
     found = config(["g1", "g2"], ["g1"], rag_litellm_extra_models=[chat])
     assert [model["model_info"] for model in found["model_list"]] == [
-        {"mode": "embedding"},
-        {"mode": "embedding"},
+        {"mode": "embedding", "health_check_timeout": 30},
+        {"mode": "embedding", "health_check_timeout": 30},
         {"mode": "rerank", "disable_background_health_check": True},
         {"mode": "chat", "disable_background_health_check": True},
     ]
