@@ -107,7 +107,7 @@ def test_this_litellm_forbids_tei_to_truncate():
 
 
 def test_a_second_run_changes_nothing_and_needs_no_hub(folder):
-    assert_nothing_changes("-e", folder, "-e", "rag_hub_endpoint=http://127.0.0.1:9", inventory=INVENTORY)
+    assert_nothing_changes("tei", INVENTORY, "-e", folder, "-e", "rag_hub_endpoint=http://127.0.0.1:9")
 
 
 def test_it_goes_and_leaves_the_other_installation_alone():
