@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 
 import pytest
 
@@ -43,9 +44,10 @@ def rerank(documents: list[str]) -> tuple[int, str]:
 
 
 @pytest.fixture(name="folder", scope="module")
-def _folder(tmp_path_factory):
+def _folder():
     """Extra variables that name a folder of their own for the weights."""
-    return json.dumps({"rag_weights_dir": str(tmp_path_factory.mktemp("host") / "models")})
+    with tempfile.TemporaryDirectory() as folder:
+        yield json.dumps({"rag_weights_dir": f"{folder}/models"})
 
 
 def test_weights_that_the_hub_does_not_hand_out_stop_the_run_before_a_container_is_touched(folder):
