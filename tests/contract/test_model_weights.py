@@ -228,3 +228,28 @@ def test_the_module_judges_a_folder(tmp_path: Path) -> None:
     assert FIRST in answer["msg"]
     status, answer = module(**arguments, state="examined")
     assert (status, [finding["id"] for finding in answer["findings"]]) == (0, ["PL250", "PL251"])
+
+
+def test_preflight_judges_a_folder_before_anything_is_changed(tmp_path: Path) -> None:
+    weights = {"source": "folder", "repository": MODEL, "directory": str(tmp_path), "folder": None}
+    service = {
+        "container": "plumbline-contract-embedder",
+        "engine": "vllm",
+        "device": "gpu",
+        "gpus": [],
+        "args": [],
+        "publish": None,
+        "memory": "1g",
+        "revision": None,
+        "weights": weights,
+    }
+    plan = {"installation": "contract", "image_source": "registry", "hosts": {"localhost": {"embedder": service}}}
+    done = subprocess.run(
+        ["ansible", "localhost", "-m", "plumbline.rag.preflight", "-a", json.dumps({"plan": plan})],
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "PL252 error    rag_weights_dir, embedder, localhost" in done.stdout

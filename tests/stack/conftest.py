@@ -65,13 +65,13 @@ def docker(*arguments: str) -> str:
     return subprocess.run(["docker", *arguments], check=True, capture_output=True, text=True).stdout.strip()
 
 
-def container_ids() -> dict[str, str]:
-    """Container name -> id and start time, of every container of the stack."""
+def container_ids(prefix: str = "rag-") -> dict[str, str]:
+    """Container name -> id and start time, of the containers of the stack or of one installation."""
     names = docker("ps", "--format", "{{.Names}}").split()
     return {
         name: docker("inspect", "--format", "{{.Id}} {{.State.StartedAt}}", name)
         for name in names
-        if name.startswith("rag-")
+        if name.startswith(prefix)
     }
 
 
@@ -92,13 +92,14 @@ def ask(container: str, port: int, path: str, body: dict[str, Any], key: str) ->
         return error.code, error.read().decode()
 
 
-def assert_nothing_changes(*arguments: str, inventory: Path) -> None:
-    """Another run of the same changes nothing and leaves every container as it is."""
-    before = container_ids()
+def assert_nothing_changes(installation: str, inventory: Path, *arguments: str) -> None:
+    """Another run of the same changes nothing and leaves every container of the installation as it is."""
+    before = container_ids(f"rag-{installation}-")
+    assert before
     again = site(*arguments, inventory=inventory)
     assert again.status == 0
     assert again.recap()["changed"] == 0
-    assert container_ids() == before
+    assert container_ids(f"rag-{installation}-") == before
 
 
 def assert_it_goes(installation: str, inventory: Path) -> None:

@@ -62,7 +62,7 @@ def test_its_rerank_route_scores_by_cosine(route: str):
     status, body = embedder(route, model=MODEL, query="capital of France", documents=documents, top_n=2)
     assert status == 200
     results = json.loads(body)["results"]
-    assert [result["index"] for result in results][0] == 1
+    assert results[0]["index"] == 1
     assert len(results) == 2
     assert results[0]["relevance_score"] > 0.7
 
@@ -72,16 +72,16 @@ def test_its_key_is_asked_for():
 
 
 def test_a_second_run_changes_nothing():
-    assert_nothing_changes(inventory=INVENTORY)
+    assert_nothing_changes("vllm", INVENTORY)
 
 
 def test_a_changed_flag_recreates_only_that_service():
-    before = container_ids()
+    before = container_ids("rag-vllm-")
     arguments = yaml.safe_load((INVENTORY / "group_vars" / "all.yml").read_text())["rag_embedder_extra_args"]
     changed = json.dumps({"rag_embedder_extra_args": [*arguments, "--max-num-seqs", "64"]})
     assert site("--extra-vars", changed, inventory=INVENTORY).status == 0
-    after = container_ids()
-    assert [name for name in after if after[name] != before.get(name)] == ["rag-vllm-embedder"]
+    after = container_ids("rag-vllm-")
+    assert [name for name in after if after[name] != before[name]] == ["rag-vllm-embedder"]
     assert '"--max-num-seqs","64"' in docker("inspect", "--format", "{{json .Config.Cmd}}", "rag-vllm-embedder")
     assert open_errors(installation="vllm") == set()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tempfile
 
 import pytest
 
@@ -43,9 +44,10 @@ def rerank(documents: list[str]) -> tuple[int, str]:
 
 
 @pytest.fixture(name="folder", scope="module")
-def _folder(tmp_path_factory):
+def _folder():
     """Extra variables that name a folder of their own for the weights."""
-    return json.dumps({"rag_weights_dir": str(tmp_path_factory.mktemp("host") / "models")})
+    with tempfile.TemporaryDirectory() as folder:
+        yield json.dumps({"rag_weights_dir": f"{folder}/models"})
 
 
 def test_weights_that_the_hub_does_not_hand_out_stop_the_run_before_a_container_is_touched(folder):
@@ -107,7 +109,7 @@ def test_this_litellm_forbids_tei_to_truncate():
 
 
 def test_a_second_run_changes_nothing_and_needs_no_hub(folder):
-    assert_nothing_changes("-e", folder, "-e", "rag_hub_endpoint=http://127.0.0.1:9", inventory=INVENTORY)
+    assert_nothing_changes("tei", INVENTORY, "-e", folder, "-e", "rag_hub_endpoint=http://127.0.0.1:9")
 
 
 def test_it_goes_and_leaves_the_other_installation_alone():

@@ -130,7 +130,8 @@ def weights_findings(service: str, folder: str, faults: Iterable[Fault]) -> Iter
     for kind, alike in kinds.items():
         texts = [f"{fault.file} {fault.detail}".strip() for fault in alike[:_SHOWN]]
         more = f"; and {len(alike) - _SHOWN} more" if len(alike) > _SHOWN else ""
-        place = f" in {folder}" if folder and not alike[0].file.startswith("/") else ""
+        # what the hub says is of no file, and a path says itself where it is
+        place = f" in {folder}" if alike[0].file and not alike[0].file.startswith("/") else ""
         message = f"The {service}'s weights{place}: {'; '.join(texts)}{more}."
         yield RULES[kind].finding(message, variable=_variable(kind, service), hop=service)
 
