@@ -57,7 +57,7 @@ def fingerprint(tmp_path_factory):
         # what is missing comes from the repository under test alone
         shell("rm -f /etc/apt/sources.list /etc/apt/sources.list.d/*")
         shell(
-            "mkdir /root/tiny; cd /root/tiny; for f in /bin/sh /bin/sleep /bin/cat; do"
+            "mkdir /srv/tiny; cd /srv/tiny; for f in /bin/sh /bin/sleep /bin/cat; do"
             ' for g in $f $(ldd $f | grep -o "/[^ ]*"); do mkdir -p .${g%/*}; cp -L $g .$g; done; done;'
             " mkdir -p usr/bin etc tmp; tar -c -f /etc/tiny.tar ."
         )
