@@ -124,8 +124,10 @@ def test_a_second_run_changes_nothing(fingerprint):
 
 
 def test_another_driver_makes_another_specification_and_no_restart(fingerprint):
-    before = dockerd()
+    before, old = dockerd(), shell(f"cat {SPECIFICATION}")
     record(driver="550.90.07")
+    tried = role(fingerprint, *WITHOUT_DOCKER, "--check")
+    assert (tried.status, tried.recap()["changed"], shell(f"cat {SPECIFICATION}")) == (0, 1, old)
     result = role(fingerprint, *WITHOUT_DOCKER)
     assert result.status == 0
     assert result.recap()["changed"] == 1
@@ -154,6 +156,17 @@ def test_a_running_container_that_loses_its_card_is_found(fingerprint):
     assert result.status == 2
     assert "PL315: The container rag-gpu-embedder of gpu-host" in " ".join(result.output.split())
     assert "Failed to initialize NVML: Unknown Error" in result.output
+
+
+def test_the_runtime_hands_out_the_same_card(fingerprint):
+    shell("mv /etc/nvidia-smi/lost /etc/nvidia-smi/list")
+    result = role(fingerprint, *WITHOUT_DOCKER, nvidia_device_form="runtime")
+    assert result.status == 0
+    assert json.loads(shell("cat /etc/docker/daemon.json")) == {
+        "features": {"cdi": True},
+        "runtimes": {"nvidia": {"args": [], "path": "nvidia-container-runtime"}},
+    }
+    assert role(fingerprint, *WITHOUT_DOCKER, nvidia_device_form="runtime").recap()["changed"] == 0
 
 
 def test_it_goes_and_leaves_the_packages(fingerprint):
