@@ -25,7 +25,11 @@ CONFLICT = 409
 
 
 class NotReady(Exception):
-    """The container does not do its work; the message says how that shows."""
+    """The container does not do its work; the message says how that shows, ``state`` is the engine's of its last end."""
+
+    def __init__(self, message: str, state: Mapping[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.state = state or {}
 
 
 def judge(inspected: Mapping[str, Any]) -> bool:
@@ -35,9 +39,9 @@ def judge(inspected: Mapping[str, Any]) -> bool:
         return False
     restarts = int(inspected.get("RestartCount") or 0)
     if state.get("Restarting") and restarts >= RESTARTS:
-        raise NotReady(_ended(restarts + 1, state))
+        raise NotReady(_ended(restarts + 1, state), state)
     if state.get("Status") in ("exited", "dead"):
-        raise NotReady(f"it has ended with exit code {state.get('ExitCode')}")
+        raise NotReady(f"it has ended with exit code {state.get('ExitCode')}", state)
     return True
 
 
@@ -65,8 +69,11 @@ def wait(
     started = clock()
     first: int | None = None
     seen, since = 0, started
+    ended: Mapping[str, Any] = {}
     while True:
         inspected = api.inspect_container(name)
+        if not inspected["State"].get("Running"):
+            ended = inspected["State"]
         if not judge(inspected) or _probe(api, inspected):
             return clock() - started
         restarts = int(inspected.get("RestartCount") or 0)
@@ -77,23 +84,24 @@ def wait(
             seen = grown
             found = _symptoms.recognise(_lines(api, name)) if engine else None
             if found is not None and grown > found[0].passing:
-                raise NotReady(_ended(restarts, inspected["State"]))
+                raise NotReady(_ended(restarts, ended), ended)
         if grown >= SLOW_RESTARTS and clock() - since >= PATIENCE:
-            raise NotReady(_ended(restarts, inspected["State"]))
+            raise NotReady(_ended(restarts, ended), ended)
         if clock() - started > timeout:
-            raise NotReady(f"its health check does not succeed within {timeout:.0f} seconds")
+            raise NotReady(f"its health check does not succeed within {timeout:.0f} seconds", ended)
         time.sleep(pause)
 
 
-def explain(api: Any, name: str, what: str, secrets: Iterable[str], engine: bool = False) -> Finding:
+def explain(api: Any, name: str, error: NotReady, secrets: Iterable[str], engine: bool = False) -> Finding:
     """The finding for a container that is not ready: from its log where that can be read, else from how it ended."""
     lines = mask("\n".join(_lines(api, name)), secrets).splitlines() if engine else []
-    return _symptoms.explain(name, what, api.inspect_container(name)["State"], lines)
+    return _symptoms.explain(name, str(error), error.state, lines)
 
 
-def _ended(restarts: int, state: Mapping[str, Any]) -> str:
-    times = "once" if restarts == 1 else f"{restarts} times"
-    return f"it has ended {times}, last with exit code {state.get('ExitCode')}"
+def _ended(times: int, state: Mapping[str, Any]) -> str:
+    """How often it has ended; a container that runs again has no exit code."""
+    how = f", last with exit code {state['ExitCode']}" if state.get("ExitCode") is not None else ""
+    return f"it has ended {'once' if times == 1 else f'{times} times'}{how}"
 
 
 def _probe(api: Any, inspected: Mapping[str, Any]) -> bool:

@@ -105,10 +105,10 @@ def main() -> None:
         if command:
             waited += _readiness.answers(api, name, command, module.params["timeout"] - waited)
     except _readiness.NotReady as error:
-        finding = _readiness.explain(api, name, str(error), secrets, engine)
+        finding = _readiness.explain(api, name, error, secrets, engine)
         log = _readiness.log_end(api, name, secrets)
         module.fail_json(
-            msg=f"{finding.id}: The container {finding.message} {finding.remedy}\nThe end of its log:\n{log}\n"
+            msg=f"{finding.id}: The container {finding.message}\n{finding.remedy}\nThe end of its log:\n{log}\n"
             f"It is left as it is for a look (docker logs {name}).",
             findings=[finding.as_dict()],
         )

@@ -199,7 +199,7 @@ def main() -> None:
         module.fail_json(msg=f"The container {module.params['container']} cannot be examined: {error}")
     result = {"changed": False, "findings": [finding.as_dict() for finding in findings]}
     if findings:
-        reasons = " ".join(f"{finding.id}: {finding.message} {finding.remedy}" for finding in findings)
+        reasons = "\n".join(f"{finding.id}: {finding.message}\n{finding.remedy}" for finding in findings)
         module.fail_json(msg=reasons, **result)
     module.exit_json(**result)
 

@@ -9,7 +9,10 @@ import subprocess
 from pathlib import Path
 
 VERSION = "1.20.0-1"
-PROGRAMS = {"nvidia-container-toolkit-base": ["nvidia-ctk"]}
+PROGRAMS = {
+    "nvidia-container-toolkit-base": ["nvidia-ctk"],
+    "nvidia-container-toolkit": ["nvidia-container-runtime-hook"],
+}
 PACKAGES = (
     "nvidia-container-toolkit",
     "nvidia-container-toolkit-base",

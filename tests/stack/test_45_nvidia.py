@@ -57,7 +57,7 @@ def fingerprint(tmp_path_factory):
         # what is missing comes from the repository under test alone
         shell("rm -f /etc/apt/sources.list /etc/apt/sources.list.d/*")
         shell(
-            "mkdir /root/tiny; cd /root/tiny; for f in /bin/sh /bin/sleep /bin/cat; do"
+            "mkdir /srv/tiny; cd /srv/tiny; for f in /bin/sh /bin/sleep /bin/cat; do"
             ' for g in $f $(ldd $f | grep -o "/[^ ]*"); do mkdir -p .${g%/*}; cp -L $g .$g; done; done;'
             " mkdir -p usr/bin etc tmp; tar -c -f /etc/tiny.tar ."
         )
@@ -78,6 +78,16 @@ def role(key: str, *arguments: str, **variables: object) -> Run:
         **variables,
     }
     return run("ansible-playbook", str(FOLDER / "site.yml"), "-i", "gpu-host,", "-e", json.dumps(settings), *arguments)
+
+
+WITHOUT_DOCKER = ("--skip-tags", "container_engine")
+START = f"""/opt/plumbline/venv/bin/python -c '
+import docker
+card = docker.types.DeviceRequest(driver="cdi", device_ids=["nvidia.com/gpu={CARD}"])
+docker.from_env().containers.run(
+    "tiny:1", ["sleep", "600"], name="rag-gpu-embedder", network="rag-gpu", detach=True, device_requests=[card]
+)
+'"""
 
 
 def dockerd() -> str:
@@ -114,9 +124,11 @@ def test_a_second_run_changes_nothing(fingerprint):
 
 
 def test_another_driver_makes_another_specification_and_no_restart(fingerprint):
-    before = dockerd()
+    before, old = dockerd(), shell(f"cat {SPECIFICATION}")
     record(driver="550.90.07")
-    result = role(fingerprint)
+    tried = role(fingerprint, *WITHOUT_DOCKER, "--check")
+    assert (tried.status, tried.recap()["changed"], shell(f"cat {SPECIFICATION}")) == (0, 1, old)
+    result = role(fingerprint, *WITHOUT_DOCKER)
     assert result.status == 0
     assert result.recap()["changed"] == 1
     assert shell(f"head -n 1 {SPECIFICATION}") == f"# made for driver 550.90.07, toolkit 1.20.0, devices {CARD}"
@@ -125,7 +137,7 @@ def test_another_driver_makes_another_specification_and_no_restart(fingerprint):
 
 def test_a_container_that_is_given_another_card_is_found(fingerprint):
     record(driver="550.90.07", card=OTHER)
-    result = role(fingerprint)
+    result = role(fingerprint, *WITHOUT_DOCKER)
     assert result.status == 2
     said = " ".join(result.output.split())
     assert (
@@ -136,8 +148,28 @@ def test_a_container_that_is_given_another_card_is_found(fingerprint):
     record(driver="550.90.07")
 
 
+def test_a_running_container_that_loses_its_card_is_found(fingerprint):
+    shell(START)
+    assert role(fingerprint, *WITHOUT_DOCKER, part="recheck").status == 0
+    shell("mv /etc/nvidia-smi/list /etc/nvidia-smi/lost")
+    result = role(fingerprint, *WITHOUT_DOCKER, part="recheck")
+    assert result.status == 2
+    assert "PL315: The container rag-gpu-embedder of gpu-host" in " ".join(result.output.split())
+    assert "Failed to initialize NVML: Unknown Error" in result.output
+
+
+def test_the_runtime_hands_out_the_same_card(fingerprint):
+    shell("mv /etc/nvidia-smi/lost /etc/nvidia-smi/list")
+    result = role(fingerprint, *WITHOUT_DOCKER, nvidia_device_form="runtime")
+    assert result.status == 0
+    assert json.loads(shell("cat /etc/docker/daemon.json")) == {
+        "features": {"cdi": True},
+        "runtimes": {"nvidia": {"args": [], "path": "nvidia-container-runtime"}},
+    }
+
+
 def test_it_goes_and_leaves_the_packages(fingerprint):
-    assert role(fingerprint, part="uninstall").status == 0
+    assert role(fingerprint, *WITHOUT_DOCKER, part="uninstall").status == 0
     left = [SPECIFICATION, SOURCES, "/etc/docker/daemon.json", "/var/lib/plumbline/nvidia.json"]
     assert [path for path in left if there(path)] == []
     assert shell("dpkg-query --show --showformat '${Version}' nvidia-container-toolkit") == "1.20.0-1"

@@ -213,8 +213,7 @@ def _service(name: str, service: Mapping[str, Any], host: str, gpu: Mapping[str,
     given = [(wanted, *match) for wanted, match in matches if match is not None]
     names = [uuid for _wanted, _card, uuid in given]
     if len(set(names)) < len(names):
-        twice = next(uuid for uuid in names if names.count(uuid) > 1)
-        both = " and ".join(str(wanted) for wanted, _card, uuid in given if uuid == twice)
+        both = " and ".join(str(wanted) for wanted, _card, uuid in given if names.count(uuid) > 1)
         yield SAME_CARD.finding(f"The {name} is given {both}, which are the same card of {host}.", **where)
     cards = [card for _wanted, card, _uuid in given]
     faulty = [card for card in cards if card["fault"]]

@@ -215,7 +215,8 @@ def test_one_restart_is_no_loop() -> None:
 
 @pytest.mark.rule("PL304", fires=True)
 def test_the_explanation_is_masked() -> None:
-    finding = _readiness.explain(Api(loop(1), log=FLAG), "web", "it has ended once", ["s3cr/et"], engine=True)
+    error = _readiness.NotReady("it has ended once")
+    finding = _readiness.explain(Api(loop(1), log=FLAG), "web", error, ["s3cr/et"], engine=True)
     assert finding.message == (
         "web: it has ended once, because it does not accept an argument: "
         "error: unexpected argument '--token=********' found"
@@ -225,4 +226,20 @@ def test_the_explanation_is_masked() -> None:
 @pytest.mark.rule("PL304", fires=False)
 @pytest.mark.rule("PL314", fires=True)
 def test_another_programs_log_is_not_explained() -> None:
-    assert _readiness.explain(Api(loop(1), log=FLAG), "web", "it has ended once", []).id == "PL314"
+    error = _readiness.NotReady("it has ended once")
+    assert _readiness.explain(Api(loop(1), log=FLAG), "web", error, []).id == "PL314"
+
+
+@pytest.mark.rule("PL312", fires=True)
+def test_how_it_ended_is_kept_while_it_runs_again() -> None:
+    killed = inspected("restarting", restarts=1, code=137)
+    looks = [inspected("running"), killed, *[inspected("running", restarts=2)] * 60]
+    with pytest.raises(_readiness.NotReady, match="ended 2 times, last with exit code 137") as raised:
+        _readiness.wait(Api(looks, log=UNKNOWN), "web", 900, 0, Clock(1), True)
+    assert _readiness.explain(Api(looks, log=UNKNOWN), "web", raised.value, [], engine=True).id == "PL312"
+
+
+def test_a_container_that_was_never_seen_ended_has_no_exit_code() -> None:
+    looks = [inspected("running"), inspected("running", restarts=1)]
+    with pytest.raises(_readiness.NotReady, match=r"^it has ended once$"):
+        _readiness.wait(Api(looks, log=FLAG), "web", 900, 0, Clock(1), True)
