@@ -137,7 +137,6 @@ def test_page_draws_what_was_measured() -> None:
         "a passage of 493 characters: CJK",
         "a passage of 493 characters: URLs",
         "a passage of 493 characters: digits",
-        "4 batches at once, 64 short texts",
     ]
     assert all(row["right"] for row in report["limits"])
 
