@@ -96,11 +96,11 @@ def _batch(reply: Reply, sent: Mapping[str, Any], hop: str) -> Iterator[Finding]
 
 
 def _dense(replies: Mapping[str, Reply], size: int, plan: Mapping[str, Any], hop: str) -> Iterator[Finding]:
-    refused = {kind: reply for kind, reply in replies.items() if not reply.ok}
+    refused = [(kind, reply) for kind, reply in replies.items() if not reply.ok]
     if refused:
-        one = next(iter(refused.values()))
+        _kind, one = refused[0]
         message = (
-            f"{one.resource} refuses a passage of {', of '.join(refused)} with rag_chunk_size: {size} characters with status "
+            f"{one.resource} refuses a passage of {', of '.join(kind for kind, _reply in refused)} with rag_chunk_size: {size} characters with status "
             f"{one.status}: {one.excerpt} {plan['model']} reads {plan['max_input_tokens']} tokens."
         )
         yield _faults.DENSE_REFUSED.finding(message, variable="rag_chunk_size", hop=hop)
