@@ -73,8 +73,8 @@ class ActionModule(ActionBase):
             reports.append(str(path))
             findings = [*findings, *found[name]]
             if plan is not None:
-                # the proof shows them again, so that a report stands for itself
-                plans[name] = {**plan, "findings": content["findings"]}
+                # the proof shows the findings again, so that a report stands for itself
+                plans[name] = {**plan, "findings": content["findings"], "report_dir": str(path.parent.absolute())}
         result["changed"] = False
         if any(finding.open_error for finding in findings):
             # the findings stand above and in plan.json; a dump of the whole plan would bury them

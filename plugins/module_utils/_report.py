@@ -415,11 +415,6 @@ def _limits(measured: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         result = "embedded" if right else f"status {row['status']}"
         what = f"a passage of {row['characters']} characters: {row['kind']}"
         yield {"what": what, "tokens": row["tokens"], "result": result, "right": right}
-    burst = measured.get("at_once")
-    if burst:
-        what = f"{burst['requests']} batches at once, {burst['texts']} short texts"
-        refused = burst["refused"]
-        yield {"what": what, "tokens": None, "result": f"{refused} refused", "right": not refused}
 
 
 def _fingerprint(fingerprint: Mapping[str, Any]) -> list[dict[str, str]]:

@@ -16,10 +16,12 @@ import httpx
 import pytest
 
 from ansible_collections.plumbline.rag.plugins.module_utils._checks import (
+    _context,
     _faults,
     _probes,
     _run,
     ingestion,
+    limits,
     logs,
     rerank,
     versions,
@@ -266,14 +268,6 @@ def full(given: list[str]) -> bool:
     return len(given) == 16 and len(given[0]) > 400
 
 
-def many_batches(stack: Stack) -> None:
-    def answer(hop: str, body: dict[str, Any], given: dict[str, Any]) -> Any:
-        busy = hop == "proxy" and len(body["input"]) == 16 and stack.in_flight["rag-litellm"] >= 4
-        return error(429, "Model is overloaded") if busy and not full(body["input"]) else given
-
-    stack.embedding_answer = answer
-
-
 def second_open_webui(stack: Stack) -> None:
     replicas = [{"host": "box-2", "url": "http://box-2:3000"}, {"host": "box-3", "url": None}]
     stack.plan["open_webui"]["replicas"] = replicas
@@ -447,7 +441,10 @@ FAULTS: dict[str, tuple[set[Finding], Change]] = {
         {("PL494", PROXY)},
         passages(lambda given: "://" in given[0], lambda _given: error(400, "maximum context length is 512 tokens")),
     ),
-    "batches at once refused": ({("PL464", PROXY)}, many_batches),
+    "full passages at once refused": (
+        {("PL464", PROXY)},
+        passages(lambda given: full(given) or "://" in given[0], lambda _given: error(429, "Model is overloaded")),
+    ),
     "logged": ({("PL481", WEBUI)}, assign(log="12:00 | ERROR | Error in external reranking: what a user asked")),
     "file not processed": ({("PL451", WEBUI)}, assign(process_error="503: Configure PGVECTOR_DB_URL")),
     "upload refused": ({("PL451", WEBUI)}, assign(replies={("POST", "/api/v1/files/"): error(413, "too large")})),
@@ -501,7 +498,7 @@ def test_healthy() -> None:
     result = stack.run(budget=_run.BUDGETS["standard"])
     assert result["findings"] == []
     assert set(result["hops"].values()) == {"passed"}
-    assert result["requests"] < 185
+    assert result["requests"] < 180
     measured = result["measurements"]["through Open WebUI"]
     assert measured["document_prefix"]["verdict"] == "right"
     assert measured["document_prefix"]["distances"]["right"] == pytest.approx(0.0, abs=1e-12)
@@ -555,25 +552,39 @@ def test_limits_are_measured() -> None:
     full_batch = {name: measured["full_batch"][name] for name in ("texts", "characters", "bytes", "status")}
     assert full_batch == {"texts": 16, "characters": 493, "bytes": 16 * 502, "status": 200}
     assert [(row["kind"], row["status"]) for row in measured["dense"]] == [("CJK", 200), ("URLs", 200), ("digits", 200)]
-    assert measured["at_once"] == {"requests": 4, "texts": 64, "refused": 0}
 
 
 def test_limits_of_other_plans() -> None:
     stack = Stack()
     stack.plan["open_webui"]["settings"]["retrieval"]["TEXT_SPLITTER"] = "token"
     stack.plan["open_webui"]["settings"]["retrieval"]["CHUNK_SIZE"] = 100
-    stack.plan["open_webui"]["settings"]["embedding"]["RAG_EMBEDDING_CONCURRENT_REQUESTS"] = 9
     stack.stored["retrieval"].update(TEXT_SPLITTER="token", CHUNK_SIZE=100)
-    stack.stored["embedding"]["RAG_EMBEDDING_CONCURRENT_REQUESTS"] = 9
     result = stack.run()
     assert result["findings"] == []
     measured = result["measurements"]["configured limits"]
-    assert (measured["full_batch"]["characters"], measured["at_once"]["requests"]) == (400, 4)
+    assert (measured["full_batch"]["characters"], measured["dense"]) == (400, [])
     (check,) = [check for check in result["checks"] if check["name"] == "configured limits"]
-    assert check["skipped"] == [
-        "dense passages: rag_text_splitter measures them in tokens of another model",
-        "9 batches at once: 4 were sent, which loads a running system less",
-    ]
+    assert check["skipped"] == ["dense passages: rag_text_splitter measures them in tokens of another model"]
+
+
+@pytest.mark.parametrize(("configured", "at_once"), [(1, 1), (2, 2), (4, 4), (0, 4)])
+def test_no_more_at_once_than_open_webui_sends(configured: int, at_once: int) -> None:
+    stack = Stack()
+    stack.plan["open_webui"]["settings"]["embedding"]["RAG_EMBEDDING_CONCURRENT_REQUESTS"] = configured
+    original, seen = stack.answer, []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(stack.in_flight["rag-litellm"])
+        return original(request)
+
+    stack.answer = answer
+
+    async def alone() -> _context.Outcome:
+        async with stack.http() as http:
+            return await limits.limits(_context.Context(stack.plan, SECRETS, http, {}, None, None), {})
+
+    assert asyncio.run(alone()).findings == []
+    assert (len(seen), max(seen)) == (4, at_once)
 
 
 def test_latency_and_reference_vectors() -> None:
