@@ -22,6 +22,7 @@ from ansible_collections.plumbline.rag.plugins.module_utils._checks import (
     length,
     logs,
     memory,
+    paths,
     refusals,
     relevance,
     rerank,
@@ -105,7 +106,7 @@ def probes(plan: Mapping[str, Any]) -> list[Probe]:
         found.append(Probe("models of the rows", _context.VECTOR_STORE, store.rows, (table,), "standard"))
         before.append(table)
     # One after the other: each removes what the others would still need, and then is no longer bound by the budget.
-    through, memories, refused = "through Open WebUI", "a memory", "files that must be refused"
+    through, memories, refused = paths.THROUGH, "a memory", "files that must be refused"
     return [
         *found,
         Probe(through, _context.OPEN_WEBUI, ingestion.ingestion, tuple(before)),

@@ -129,7 +129,7 @@ def test_page_names_the_depth() -> None:
         stack.plan["depth"] = "quick"
 
     text = page(document(quick))
-    assert "at depth quick. 7 were not made." in text
+    assert "at depth quick. 12 were not made." in text
     assert "left out by rag_verify_depth: quick; standard makes it" in text
 
 
