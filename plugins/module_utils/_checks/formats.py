@@ -124,6 +124,8 @@ def count(walk: _walk.Walk, knowledge: str, files: Sequence[File], stored: Mappi
     for file in files:
         own = len(stored[f"file-{file.upload.id}"])
         shared = sum(chunk.metadata.get("file_id") == file.upload.id for chunk in stored[knowledge])
+        if any(chunk.text is None for chunk in stored[knowledge]):
+            shared = own  # whose an encrypted row is cannot be told
         measured = walk.outcome.measurements["formats"][file.sample.extension]
         measured.update(chunks=own, wanted=file.sample.chunks)
         wanted = file.sample.chunks or own

@@ -144,7 +144,9 @@ def encrypted(stack: Stack) -> None:
 
     async def chunks(collections: Any) -> Any:
         found = await original(collections)
-        return {name: [dataclasses.replace(one, text=None) for one in rows] for name, rows in found.items()}
+        return {
+            name: [dataclasses.replace(one, text=None, metadata={}) for one in rows] for name, rows in found.items()
+        }
 
     stack.store.chunks = chunks
 
