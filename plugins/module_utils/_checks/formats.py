@@ -53,6 +53,22 @@ def chosen(walk: _walk.Walk, settings: Mapping[str, Any]) -> list[_samples.Sampl
     return found
 
 
+def refused(
+    walk: _walk.Walk, samples: Sequence[_samples.Sample], answers: Sequence[str | BaseException]
+) -> list[tuple[_samples.Sample, str]]:
+    """Say which uploads were refused; returns the others with their ids."""
+    sent = []
+    for sample, answer in zip(samples, answers):
+        if isinstance(answer, ServiceError):
+            message = f"{sample.label}: Open WebUI refuses {sample.name}: {answer}"
+            walk.found(_faults.FORMAT, message, _context.OPEN_WEBUI, _VARIABLE)
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            sent.append((sample, answer))
+    return sent
+
+
 def read(walk: _walk.Walk, samples: Sequence[_samples.Sample], uploads: Sequence[Upload]) -> list[File]:
     """Judge the text that was read from each file; returns those that were processed."""
     using = walk.outcome.measurements.get("extraction", _samples.BUILTIN)
