@@ -211,9 +211,11 @@ class OpenWebUI:
 
     # -- retrieval -----------------------------------------------------------------------------------------------
 
-    async def query_collection(self, collection: str, query: str, hybrid: bool) -> Hits:
-        """The way a chat searches a knowledge base."""
-        body = {"collection_names": [collection], "query": query, "hybrid": hybrid}
+    async def query_collection(self, collection: str, query: str, hybrid: bool, k: int | None = None) -> Hits:
+        """The way a chat searches a knowledge base; with as many candidates as it is set to, unless told."""
+        body: dict[str, Any] = {"collection_names": [collection], "query": query, "hybrid": hybrid}
+        if k is not None:
+            body["k"] = k
         return Hits.parse(await self._send("POST", "/api/v1/retrieval/query/collection", body=body))
 
     async def attempt(self, method: str, path: str, body: Any = None) -> Reply:

@@ -613,8 +613,8 @@ LEAK = register(
     ERROR,
     "A user gets what is private to another",
     "Confidential passages reach whoever asks.",
-    "Remove BYPASS_RETRIEVAL_ACCESS_CONTROL and ENABLE_RETRIEVAL_UNSCOPED_COLLECTIONS from rag_open_webui_env, and raise "
-    "rag_open_webui_version: its releases close such holes.",
+    "Raise rag_open_webui_version: its releases close such holes. Remove ENABLE_RETRIEVAL_UNSCOPED_COLLECTIONS from "
+    "rag_open_webui_env, and look for a default that makes new knowledge bases public.",
     acknowledgeable=False,
 )
 USER = register(

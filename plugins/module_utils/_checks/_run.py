@@ -25,6 +25,7 @@ from ansible_collections.plumbline.rag.plugins.module_utils._checks import (
     limits,
     logs,
     memory,
+    paths,
     refusals,
     relevance,
     replicas,
@@ -121,13 +122,13 @@ def probes(plan: Mapping[str, Any]) -> list[Probe]:
         found.append(Probe("recall of the index", _context.VECTOR_STORE, store.recall, (table,), "standard"))
         found.append(Probe("models of the rows", _context.VECTOR_STORE, store.rows, (table,), "standard"))
         before.append(table)
-    through, refused = "through Open WebUI", "files that must be refused"
+    # One after the other: each removes what the others would still need, and then is no longer bound by the budget.
+    through, memories, refused = paths.THROUGH, "a memory", "files that must be refused"
     return [
         *found,
         Probe(through, _context.OPEN_WEBUI, ingestion.ingestion, tuple(before)),
-        Probe("a memory", _context.OPEN_WEBUI, memory.memory, tuple(before), "standard"),
-        # One after the other: each removes what the others would still need.
-        Probe(refused, _context.OPEN_WEBUI, refusals.refusals, (*before, through), "deep"),
+        Probe(memories, _context.OPEN_WEBUI, memory.memory, (*before, through), "standard"),
+        Probe(refused, _context.OPEN_WEBUI, refusals.refusals, (*before, memories), "deep"),
         Probe("a user without rights", _context.OPEN_WEBUI, users.users, (*before, refused), "deep"),
     ]
 

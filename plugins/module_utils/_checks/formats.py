@@ -20,6 +20,8 @@ from ansible_collections.plumbline.rag.plugins.module_utils._open_webui import U
 from ansible_collections.plumbline.rag.plugins.module_utils._pgvector import Chunk
 
 _VARIABLE = "rag_content_extraction"
+# Each is work for the reranker; the right one is among the first, or the answer is wrong anyway.
+_CANDIDATES = 5
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,22 @@ def chosen(walk: _walk.Walk, settings: Mapping[str, Any]) -> list[_samples.Sampl
             found.append(sample)
     walk.outcome.measurements["extraction"] = engine(settings)
     return found
+
+
+def refused(
+    walk: _walk.Walk, samples: Sequence[_samples.Sample], answers: Sequence[str | BaseException]
+) -> list[tuple[_samples.Sample, str]]:
+    """Say which uploads were refused; returns the others with their ids."""
+    sent = []
+    for sample, answer in zip(samples, answers):
+        if isinstance(answer, ServiceError):
+            message = f"{sample.label}: Open WebUI refuses {sample.name}: {answer}"
+            walk.found(_faults.FORMAT, message, _context.OPEN_WEBUI, _VARIABLE)
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            sent.append((sample, answer))
+    return sent
 
 
 def read(walk: _walk.Walk, samples: Sequence[_samples.Sample], uploads: Sequence[Upload]) -> list[File]:
@@ -87,7 +105,7 @@ async def ask(walk: _walk.Walk, knowledge: str, files: Sequence[File]) -> None:
     hybrid = bool(walk.plan["open_webui"].get("hybrid"))
     for file, question in _questions(walk, files):
         try:
-            hits = await walk.api.query_collection(knowledge, question.text, hybrid)
+            hits = await walk.api.query_collection(knowledge, question.text, hybrid, _CANDIDATES)
         except ServiceError as error:
             walk.found(_faults.QUERY_FAILED, str(error), _context.OPEN_WEBUI)
             return
@@ -122,6 +140,8 @@ def count(walk: _walk.Walk, knowledge: str, files: Sequence[File], stored: Mappi
     for file in files:
         own = len(stored[f"file-{file.upload.id}"])
         shared = sum(chunk.metadata.get("file_id") == file.upload.id for chunk in stored[knowledge])
+        if any(chunk.text is None for chunk in stored[knowledge]):
+            shared = own  # whose an encrypted row is cannot be told
         measured = walk.outcome.measurements["formats"][file.sample.extension]
         measured.update(chunks=own, wanted=file.sample.chunks)
         wanted = file.sample.chunks or own

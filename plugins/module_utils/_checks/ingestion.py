@@ -88,13 +88,16 @@ class _Ingestion(_walk.Walk):
     async def _upload(self, samples: Sequence[_samples.Sample]) -> None:
         texts = [(f"{_probes.NAME}-{number}.txt", text) for number, text in enumerate(_probes.PASSAGES)]
         self.settled = False
+        # All of them come to an end before one that failed ends the way: none may arrive after the cleaning.
+        answers = await asyncio.gather(
+            *(self._send(name, _probes.file_content(text).encode(), "text/plain") for name, text in texts),
+            *(self._send(sample.name, sample.content, sample.mime) for sample in samples),
+            return_exceptions=True,
+        )
         try:
-            ids = list(
-                await asyncio.gather(
-                    *(self._send(name, _probes.file_content(text).encode(), "text/plain") for name, text in texts),
-                    *(self._send(sample.name, sample.content, sample.mime) for sample in samples),
-                )
-            )
+            ids = [_or_raise(answer) for answer in answers[: len(texts)]]
+            sent = formats.refused(self, samples, answers[len(texts) :])
+            ids += [file_id for _sample, file_id in sent]
             self.ours += [f"file-{file_id}" for file_id in ids]
             uploads = await self.api.wait_processed(_probes.NAME, ids, _walk.PROCESSING_SECONDS)
         except ServiceError as error:
@@ -105,7 +108,7 @@ class _Ingestion(_walk.Walk):
         if failed:
             message = f"Open WebUI could not process {len(failed)} of {len(texts)} text files: {failed[0]}"
             self.fail(_faults.INGESTION_FAILED, message, _context.OPEN_WEBUI)
-        self._formats = formats.read(self, samples, uploads[len(texts) :])
+        self._formats = formats.read(self, [sample for sample, _id in sent], uploads[len(texts) :])
         await self._linked([*self._texts, *(file.upload for file in self._formats)])
 
     async def _send(self, name: str, content: bytes, mime: str) -> str:
@@ -226,6 +229,12 @@ class _Ingestion(_walk.Walk):
         )
         await paths.file_in_a_chat(self, *next(iter(ours.items())))
         await paths.chat(self, chunks, list(zip(_probes.QUESTIONS, self._chat)))
+
+
+def _or_raise(answer: str | BaseException) -> str:
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
 
 
 def is_fallback(scores: Sequence[float | None]) -> bool:

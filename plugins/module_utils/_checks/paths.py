@@ -14,6 +14,7 @@ from ansible_collections.plumbline.rag.plugins.module_utils._open_webui import H
 from ansible_collections.plumbline.rag.plugins.module_utils._pgvector import Chunk
 
 _FIELD = "the backend is told the side in a field, and the requests of a verification are for documents"
+THROUGH = "through Open WebUI"
 _OTHER_SIDE = {"query": "document_prefix", "document": "query_prefix"}
 
 
@@ -152,4 +153,9 @@ def judge(walk: _walk.Walk, side: str, verdict: prefix.Verdict, evidence: str, p
         if verdict.name == "of the other side":
             state = f"is that of the other side, {walk.plan['embedder'][_OTHER_SIDE[side]]!r}"
         message = f"From {evidence}, the {side} prefix {state}; it should be {own!r}."
-    walk.found(prefix.FAULTS[verdict.name], message, _context.OPEN_WEBUI, variable)
+    rule = prefix.FAULTS[verdict.name]
+    earlier = walk.before.get(THROUGH, _context.Outcome())
+    told = [*earlier.findings, *walk.outcome.findings]
+    # One cause on several paths is one finding.
+    if not any(finding.id == rule.id and finding.where.get("variable") == variable for finding in told):
+        walk.found(rule, message, _context.OPEN_WEBUI, variable)

@@ -236,6 +236,7 @@ class Stack:
         self.environment = dict(PLAN["open_webui"]["env"])
         self.files: dict[str, tuple[str, str]] = {}
         self.numbered = 0
+        self.refusing = ""  # kind of file that may not be uploaded
         self.failing: dict[str, str] = {}  # kind of file -> why it cannot be read
         self.failed: dict[str, str] = {}  # file -> reason
         self.owners: dict[str, str] = {}  # file -> token of who uploaded it
@@ -455,6 +456,8 @@ class Stack:
             for part in email.message_from_bytes(head + request.content).get_payload()
         }
         name, raw = parts["file"].get_filename(), parts["file"].get_payload(decode=True)
+        if name.rsplit(".", 1)[1] == self.refusing:
+            return error(400, "Error uploading file")
         limit = self.stored["retrieval"]["FILE_MAX_SIZE"]
         if limit and len(raw) > limit * 1024 * 1024 and not self.too_large_is_fine:
             return error(413, "The file is too large.")

@@ -126,9 +126,39 @@ def test_describe_before_the_first_upload(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = [("text", "[0.5,-1e-3]", {"name": "a"}), (b"\x01", None, b"\x02")]
-    found = asyncio.run(store(monkeypatch, [rows]).chunks("file-1"))
-    assert found == [_pgvector.Chunk("text", [0.5, -0.001], {"name": "a"}), _pgvector.Chunk(None, [], {})]
+    rows = [("file-1", "text", "[0.5,-1e-3]", {"name": "a"}), ("file-1", b"\x01", None, b"\x02")]
+    found = asyncio.run(store(monkeypatch, [rows]).chunks(["file-1", "file-2"]))
+    chunks = [_pgvector.Chunk("text", [0.5, -0.001], {"name": "a"}), _pgvector.Chunk(None, [], {})]
+    assert found == {"file-1": chunks, "file-2": []}
+
+
+def test_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[Any] = [[("text", "[1]", {})], []]
+    asked = store(monkeypatch, answers)
+    assert asyncio.run(asked.chunk("user-memory-1", "m")) == _pgvector.Chunk("text", [1], {})
+    assert asyncio.run(asked.chunk("user-memory-1", "n")) is None
+
+
+def test_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers: list[Any] = [
+        [("idx", "hnsw", "vector_cosine_ops", True)],
+        [("{'model': 'm'}", 7, 2, ["a", "b"])],
+        [(100, 3, 9, 1)],
+        [(20, 1, 1)],
+    ]
+    asked = store(monkeypatch, answers)
+    assert asyncio.run(asked.indexes()) == [_pgvector.Index("idx", "hnsw", "vector_cosine_ops", True)]
+    assert asyncio.run(asked.sources()) == [_pgvector.Source("{'model': 'm'}", 7, 2, ("a", "b"))]
+    assert asyncio.run(asked.connections()) == _pgvector.Connections(100, 3, 9, 1)
+    assert asyncio.run(asked.misfits(20, 1536, 384)) == _pgvector.Misfits(20, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("answers", "rows"),
+    [([[]], 0), ([[(250_000,)]], 250_000), ([[(-1,)], [(12,)]], 12), ([[(90_000,)], [(100_000,)]], 100_000)],
+)
+def test_rows(monkeypatch: pytest.MonkeyPatch, answers: list[Any], rows: int) -> None:
+    assert asyncio.run(store(monkeypatch, answers).rows()) == rows
 
 
 def test_count(monkeypatch: pytest.MonkeyPatch) -> None:

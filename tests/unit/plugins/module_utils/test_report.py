@@ -160,7 +160,7 @@ def test_fingerprint_and_lock() -> None:
     assert "<h2>Fingerprint</h2>" in text
     assert "Its 4 reference vectors are of 2026-01-02T03:04:05+00:00" in text
     rows = {row["name"]: row["text"] for row in _report.view(HEALTHY)["fingerprint"]}
-    assert (rows["query prefix"], rows["revision"], rows["dimensions"]) == ("'query: '", "not given", "64")
+    assert (rows["query prefix"], rows["revision"], rows["dimensions"]) == ("'query: '", "not given", "256")
     assert "Nothing is recorded in a lock yet." in page({**HEALTHY, "lock": None})
 
 
@@ -176,7 +176,7 @@ def test_page_names_the_depth() -> None:
         stack.plan["depth"] = "quick"
 
     text = page(document(quick))
-    assert "at depth quick. 9 were not made." in text
+    assert "at depth quick. 15 were not made." in text
     assert "left out by rag_verify_depth: quick; standard makes it" in text
 
 

@@ -86,6 +86,7 @@ FAULTS: dict[str, tuple[set[Finding], Change]] = {
         {("PL450", WEBUI)},
         assign(failing={"html": "BeautifulSoup: no parser"}),
     ),
+    "Markdown is refused": ({("PL450", WEBUI)}, assign(refusing="md")),
     "DOCX without text": ({("PL460", WEBUI)}, both(read("docx", ""), assign(empty_is_fine=True))),
     "placeholder for a PDF": ({("PL460", WEBUI)}, read("pdf", "<No text content found>")),
     "chunks are lost": ({("PL475", STORE)}, pieces(lambda given: [given[0], *given[2:]])),
