@@ -203,7 +203,9 @@ def through_open_webui() -> Iterator[Cell]:
     yield cell("another version", "PL402", plant={**CONFIG, "kind": "assign", "value": {"version": "0.12.3"}})
     yield cell("no administrator", "PL417", plant={**CONFIG, "kind": "assign", "value": {"onboarding": True}})
     yield cell("a file is refused", "PL451", plant={"path": "/api/v1/files/", "kind": "status", "value": 413})
-    yield cell("a file cannot be added", "PL452", plant={"path": "/file/add", "kind": "status", "value": 400})
+    yield cell(
+        "a knowledge base cannot be made", "PL452", plant={"path": "/knowledge/create", "kind": "status", "value": 400}
+    )
     yield cell("settings changed in the database", "PL411", stored={"TOP_K": 7}, often=True)
     yield cell(
         "a lost blank in the environment", "PL412", environment={"RAG_EMBEDDING_QUERY_PREFIX": "query:"}, often=True

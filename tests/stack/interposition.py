@@ -232,11 +232,10 @@ class Stack:
         )
 
     def left_behind(self) -> int:
-        """Files and knowledge bases of ours in the database."""
-        statement = (
-            "SELECT (SELECT count(*) FROM file WHERE filename LIKE 'plumbline-verify%')"
-            " + (SELECT count(*) FROM knowledge WHERE name LIKE 'plumbline-verify%')"
-        )
+        """Files, knowledge bases, memories and users of ours in the database."""
+        columns = {"file": "filename", "knowledge": "name", "memory": "content", '"user"': "name"}
+        counts = [f"SELECT 1 FROM {table} WHERE {column} LIKE 'plumbline-verify%'" for table, column in columns.items()]
+        statement = f"SELECT count(*) FROM ({' UNION ALL '.join(counts)}) AS ours"
         command = (
             "psql",
             "--username",

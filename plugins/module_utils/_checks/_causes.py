@@ -42,6 +42,10 @@ _VECTORS = (
     _faults.BURST,
     _faults.LENGTH_REFUSED,
     _faults.LENGTH_CUT,
+    _faults.BATCH_REFUSED,
+    _faults.DENSE_REFUSED,
+    _faults.INSTANCE_DOWN,
+    _faults.INSTANCE_VECTORS,
     _faults.UNREACHABLE,
 )
 _SCORES = (
@@ -65,10 +69,21 @@ _PREFIXES = (
     _faults.PREFIX_TWICE,
     _faults.OTHER_MODEL,
 )
-_UPLOADS = (_faults.INGESTION_FAILED, _faults.KNOWLEDGE_FAILED, _faults.QUERY_FAILED)
+_UPLOADS = (
+    _faults.INGESTION_FAILED,
+    _faults.KNOWLEDGE_FAILED,
+    _faults.QUERY_FAILED,
+    _faults.FORMAT,
+    _faults.CHUNKS,
+)
 
 LINKS = (
-    Link(_VECTORS, (_context.ENGINE, _context.PROXY), (*_PREFIXES, *_UPLOADS, _faults.WRONG_CHUNK), _WEBUI),
+    Link(
+        _VECTORS,
+        (_context.ENGINE, _context.PROXY),
+        (*_PREFIXES, *_UPLOADS, _faults.WRONG_CHUNK),
+        (*_WEBUI, *_STORE),
+    ),
     Link(
         _SCORES,
         (_context.RERANKER, _context.PROXY),
@@ -83,6 +98,13 @@ LINKS = (
     ),
     Link((*_PREFIXES, _faults.CHUNK_MODEL, _faults.RERANK_SCORES), _WEBUI, (_faults.WRONG_CHUNK,), _WEBUI),
     Link((_faults.UNREACHABLE,), _WEBUI, (_faults.LEFTOVERS, _faults.NOT_RUN), _WEBUI),
+    # A passage of the configured size is a long text.
+    Link(
+        (_faults.LENGTH_REFUSED, _faults.LENGTH_CUT),
+        (_context.ENGINE, _context.PROXY),
+        (_faults.BATCH_REFUSED, _faults.DENSE_REFUSED),
+        (_context.ENGINE, _context.PROXY),
+    ),
     # Who refuses the key tells nothing of itself.
     Link(
         (_faults.EMBEDDING_FAILED, _faults.RERANK_FAILED, _faults.UNREACHABLE),

@@ -77,12 +77,17 @@ async def located(
 
 async def _most(client: Reranker, hop: str, count: int, limit: float | None, measured: dict[str, Any]) -> list[Finding]:
     where = {"variable": "rag_top_k", "hop": hop}
+    documents = _probes.candidates(count)
     try:
-        reply = await client.post(_probes.QUESTIONS[0], _probes.candidates(count), timeout=limit)
+        reply = await client.post(_probes.QUESTIONS[0], documents, timeout=limit)
+        seconds = reply.seconds
+        if limit and seconds > _SHARE_OF_TIMEOUT * limit:
+            # Other checks of this run ask as well, and one of two requests may have met them.
+            seconds = min(seconds, (await client.post(_probes.QUESTIONS[0], documents, timeout=limit)).seconds)
     except TimedOut as error:
         message = f"{error} Open WebUI sends {count} documents and waits {limit:g} s."
         return [_faults.RERANK_SLOW.finding(message, variable=_TIMEOUT, hop=hop)]
-    measured["seconds"] = round(reply.seconds, 4)
+    measured["seconds"] = round(seconds, 4)
     if not reply.ok:
         message = f"{reply.resource} answered {reply.status} for {count} documents: {reply.excerpt}"
         return [_faults.RERANK_BATCH.finding(message, **where)]
@@ -91,9 +96,9 @@ async def _most(client: Reranker, hop: str, count: int, limit: float | None, mea
     if not _vectors.is_permutation(indexes, count):
         message = f"{client.url} scored {len(set(map(str, indexes)))} of {count} documents; each should be scored once."
         findings.append(_faults.RERANK_INDEXES.finding(message, **where))
-    if limit and reply.seconds > _SHARE_OF_TIMEOUT * limit:
+    if limit and seconds > _SHARE_OF_TIMEOUT * limit:
         message = (
-            f"{client.url} took {reply.seconds:.1f} s for {count} documents, and Open WebUI waits {limit:g} s; one "
+            f"{client.url} took {seconds:.1f} s for {count} documents, and Open WebUI waits {limit:g} s; one "
             f"request alone should take at most {_SHARE_OF_TIMEOUT:.0%} of that."
         )
         findings.append(_faults.RERANK_SLOW.finding(message, severity=WARNING, variable=_TIMEOUT, hop=hop))
