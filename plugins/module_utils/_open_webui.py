@@ -18,6 +18,8 @@ from ansible_collections.plumbline.rag.plugins.module_utils._http import Http, R
 _FIRST_POLL_SECONDS = 0.5
 _LONGEST_POLL_SECONDS = 10.0
 _DONE = ("completed", "failed")
+# A search waits for the embedder, and for the reranker until its timeout; how long these take has findings of its own.
+_SEARCH_SECONDS = 90.0
 
 
 @dataclass(frozen=True)
@@ -216,7 +218,9 @@ class OpenWebUI:
         body: dict[str, Any] = {"collection_names": [collection], "query": query, "hybrid": hybrid}
         if k is not None:
             body["k"] = k
-        return Hits.parse(await self._send("POST", "/api/v1/retrieval/query/collection", body=body))
+        return Hits.parse(
+            await self._send("POST", "/api/v1/retrieval/query/collection", body=body, timeout=_SEARCH_SECONDS)
+        )
 
     async def attempt(self, method: str, path: str, body: Any = None) -> Reply:
         """A request that may be refused."""
@@ -225,7 +229,7 @@ class OpenWebUI:
     async def query_vector(self, collection: str, query: str, k: int) -> Hits:
         """Plain vector search: only this endpoint heeds ``hybrid: false``."""
         body = {"collection_name": collection, "query": query, "k": k, "hybrid": False}
-        return Hits.parse(await self._send("POST", "/api/v1/retrieval/query/doc", body=body))
+        return Hits.parse(await self._send("POST", "/api/v1/retrieval/query/doc", body=body, timeout=_SEARCH_SECONDS))
 
     # -- requests ------------------------------------------------------------------------------------------------
 
