@@ -180,7 +180,10 @@ def judge_misfits(found: Misfits, dimension: int, plan: Mapping[str, Any]) -> It
     if not found.misfits:
         return
     where = f"table {plan['vector_store']['table']}, in {_counted(found.collections, 'collection')}"
-    message = f"{found.misfits} of {found.rows} rows of {where}, hold no vector of {dimension} numbers: they are empty, end in zeros, or go on where the column should be filled up with zeros."
+    message = (
+        f"{found.misfits} of {found.rows} rows of {where}, hold no vector of {dimension} numbers: they are empty, end in zeros, "
+        "or go on where the column should be filled up with zeros."
+    )
     yield _faults.MISFITS.finding(message, variable="rag_embedder_dimensions", hop=HOP)
 
 
