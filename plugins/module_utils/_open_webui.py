@@ -16,8 +16,10 @@ from ansible_collections.plumbline.rag.plugins.module_utils._http import Http, R
 
 # Each look at the state of what is processed is a request: the longer it takes, the more seldom.
 _FIRST_POLL_SECONDS = 0.5
-_LONGEST_POLL_SECONDS = 10.0
+_LONGEST_POLL_SECONDS = 30.0
 _DONE = ("completed", "failed")
+# A search waits for the embedder, and for the reranker until its timeout; how long these take has findings of its own.
+_SEARCH_SECONDS = 90.0
 
 
 @dataclass(frozen=True)
@@ -123,12 +125,12 @@ class OpenWebUI:
         """Wait until these files, whose names begin alike, are processed; in the order of the ids."""
         deadline, pause = time.monotonic() + seconds, _FIRST_POLL_SECONDS
         while True:
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, _LONGEST_POLL_SECONDS)
             known = {upload.id: upload for upload in await self.uploads(prefix, content=True)}
             found = [known.get(file_id) or Upload(file_id, "", "unknown", "", "") for file_id in ids]
             if all(upload.status in _DONE for upload in found) or time.monotonic() >= deadline:
                 return found
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, _LONGEST_POLL_SECONDS)
 
     async def create_knowledge(self, name: str, description: str) -> str:
         answer = await self._json("POST", "/api/v1/knowledge/create", body={"name": name, "description": description})
@@ -216,7 +218,9 @@ class OpenWebUI:
         body: dict[str, Any] = {"collection_names": [collection], "query": query, "hybrid": hybrid}
         if k is not None:
             body["k"] = k
-        return Hits.parse(await self._send("POST", "/api/v1/retrieval/query/collection", body=body))
+        return Hits.parse(
+            await self._send("POST", "/api/v1/retrieval/query/collection", body=body, timeout=_SEARCH_SECONDS)
+        )
 
     async def attempt(self, method: str, path: str, body: Any = None) -> Reply:
         """A request that may be refused."""
@@ -225,7 +229,7 @@ class OpenWebUI:
     async def query_vector(self, collection: str, query: str, k: int) -> Hits:
         """Plain vector search: only this endpoint heeds ``hybrid: false``."""
         body = {"collection_name": collection, "query": query, "k": k, "hybrid": False}
-        return Hits.parse(await self._send("POST", "/api/v1/retrieval/query/doc", body=body))
+        return Hits.parse(await self._send("POST", "/api/v1/retrieval/query/doc", body=body, timeout=_SEARCH_SECONDS))
 
     # -- requests ------------------------------------------------------------------------------------------------
 

@@ -223,7 +223,7 @@ class Pgvector:
         ).format(cast=cast, table=sql.Identifier(self._table), k=sql.Literal(k))
         sample = self._on(
             "SELECT collection_name AS collection, vector::text AS vector FROM {} TABLESAMPLE SYSTEM (%s) REPEATABLE (0) "
-            "WHERE vector IS NOT NULL ORDER BY md5(id) LIMIT %s"
+            "WHERE vector_norm(vector::vector) > 0 ORDER BY md5(id) LIMIT %s"
         )
         by_index = wanted = found = 0
         async with self._transaction() as connection:
@@ -239,8 +239,9 @@ class Pgvector:
                 near = [distance for (distance,) in await (await connection.execute(search, values)).fetchall()]
                 await connection.execute("SET LOCAL enable_indexscan = off")
                 exact = [distance for (distance,) in await (await connection.execute(search, values)).fetchall()]
-                wanted += len(exact)
-                found += min(len(exact), sum(distance <= exact[-1] + _SAME_DISTANCE for distance in near))
+                if exact:
+                    wanted += len(exact)
+                    found += min(len(exact), sum(distance <= exact[-1] + _SAME_DISTANCE for distance in near))
         return Recall(len(asked), by_index, wanted, found)
 
     def _on(self, query: str) -> Any:

@@ -21,7 +21,7 @@ from ansible_collections.plumbline.rag.plugins.module_utils._pgvector import Chu
 
 _VARIABLE = "rag_content_extraction"
 # Each is work for the reranker; the right one is among the first, or the answer is wrong anyway.
-_CANDIDATES = 5
+CANDIDATES = 5
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ async def ask(walk: _walk.Walk, knowledge: str, files: Sequence[File]) -> None:
     hybrid = bool(walk.plan["open_webui"].get("hybrid"))
     for file, question in _questions(walk, files):
         try:
-            hits = await walk.api.query_collection(knowledge, question.text, hybrid, _CANDIDATES)
+            hits = await walk.api.query_collection(knowledge, question.text, hybrid, CANDIDATES)
         except ServiceError as error:
             walk.found(_faults.QUERY_FAILED, str(error), _context.OPEN_WEBUI)
             return

@@ -147,7 +147,7 @@ class _Ingestion(_walk.Walk):
         try:
             hits = await asyncio.gather(
                 *(
-                    self.api.query_collection(self._knowledge, question, bool(plan.get("hybrid")))
+                    self.api.query_collection(self._knowledge, question, bool(plan.get("hybrid")), formats.CANDIDATES)
                     for question in _probes.QUESTIONS
                 )
             )

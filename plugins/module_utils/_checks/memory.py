@@ -30,9 +30,11 @@ async def memory(context: _context.Context, before: _context.Before) -> _context
 class _Memory(_walk.Walk):
     """One memory, step by step."""
 
+    _added: tuple[str, str] | None = None
+
     async def steps(self) -> None:
         try:
-            added = await self.api.add_memory(_TEXT)
+            self._added = added = await self.api.add_memory(_TEXT)
             if added is None:
                 self.outcome.skipped.append("memories are switched off")
                 return
@@ -69,7 +71,7 @@ class _Memory(_walk.Walk):
         await paths.prove_query_prefix(self, [stored], [(_QUESTION, hits)], "the scores of a search of memories")
 
     async def remove(self) -> None:
-        found = await self.api.find_memories(_probes.NAME)
+        found = [self._added[0]] if self._added else await self.api.find_memories(_probes.NAME)
         await asyncio.gather(*(self.api.delete_memory(memory_id) for memory_id in found))
 
     async def remove_users(self) -> None:

@@ -144,23 +144,22 @@ def judge_indexes(
     lists = int(plan["open_webui"]["env"].get("PGVECTOR_IVFFLAT_LISTS") or 100)
     wanted = method == "hnsw" or rows >= _TRAINING_ROWS * lists
     if not found and wanted:
-        message = f"Table {table} has {rows} rows and no vector index; the plan has {method}. Every search reads all rows of its knowledge base."
+        message = (
+            f"Table {table} has {rows} rows and no vector index; the plan has {method}. Every search reads all rows of its "
+            "knowledge base."
+        )
         yield finding(message, WARNING)
     for one in found:
-        opclass = f"{column_type}_cosine_ops"
+        opclass, where = f"{column_type}_cosine_ops", f"Index {one.name} of table {table}"
         if not one.valid:
-            yield finding(
-                f"Index {one.name} of table {table} is not valid: its building was interrupted, and no search uses it."
-            )
+            yield finding(f"{where} is not valid: its building was interrupted, and no search uses it.")
         elif one.method != method:
             yield finding(
-                f"Index {one.name} of table {table} is {one.method}; the plan has {method}, and Open WebUI refuses to start or to search."
+                f"{where} is {one.method}; the plan has {method}, and Open WebUI refuses to start or to search."
             )
         elif one.opclass != opclass:
-            yield finding(
-                f"Index {one.name} of table {table} is made for {one.opclass}; Open WebUI searches by cosine, which needs {opclass}.",
-                WARNING,
-            )
+            message = f"{where} is made for {one.opclass}; Open WebUI searches by cosine, which needs {opclass}."
+            yield finding(message, WARNING)
 
 
 def judge_recall(found: Recall, used: Index, plan: Mapping[str, Any]) -> Iterator[Finding]:
@@ -180,9 +179,10 @@ def judge_misfits(found: Misfits, dimension: int, plan: Mapping[str, Any]) -> It
     """Rows that no search can rank rightly."""
     if not found.misfits:
         return
+    where = f"table {plan['vector_store']['table']}, in {_counted(found.collections, 'collection')}"
     message = (
-        f"{found.misfits} of {found.rows} rows of table {plan['vector_store']['table']}, in {_counted(found.collections, 'collection')}, hold no "
-        f"vector of {dimension} numbers: they are empty, end in zeros, or go on where the column should be filled up with zeros."
+        f"{found.misfits} of {found.rows} rows of {where}, hold no vector of {dimension} numbers: they are empty, end in zeros, "
+        "or go on where the column should be filled up with zeros."
     )
     yield _faults.MISFITS.finding(message, variable="rag_embedder_dimensions", hop=HOP)
 
@@ -209,8 +209,8 @@ def judge_connections(found: Connections, each: int | None) -> Iterator[Finding]
     free = found.most - found.reserved
     if each is not None and found.clients * each > free:
         message = (
-            f"Open WebUI is connected from {_counted(found.clients, 'address')} and may open {each} connections from each; PostgreSQL takes "
-            f"{free} besides {found.reserved} for administrators (max_connections)."
+            f"Open WebUI is connected from {_counted(found.clients, 'address')} and may open {each} connections from each; "
+            f"PostgreSQL takes {free} besides {found.reserved} for administrators (max_connections)."
         )
         yield _faults.CONNECTIONS.finding(message, variable="rag_open_webui_env", hop=HOP)
     elif found.used > _FULL * free:

@@ -27,12 +27,13 @@ from typing import Any
 
 import httpx
 
-from ansible_collections.plumbline.rag.plugins.module_utils import _evaluation, _pgvector, _vectors
+from ansible_collections.plumbline.rag.plugins.module_utils import _evaluation, _open_webui, _pgvector, _vectors
 from ansible_collections.plumbline.rag.plugins.module_utils._checks import _context, _run
 from ansible_collections.plumbline.rag.plugins.module_utils._docker import Container
 from ansible_collections.plumbline.rag.plugins.module_utils._http import Http, ServiceError
 from ansible_collections.plumbline.rag.plugins.module_utils._open_webui import OpenWebUI
 
+_open_webui._FIRST_POLL_SECONDS = 0.0  # files are processed at once here
 DIMENSIONS = 256
 MODEL = "toy/bag-of-words"
 RERANK_MODEL = "toy/overlap"

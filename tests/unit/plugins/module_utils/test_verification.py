@@ -819,8 +819,9 @@ def test_tei_without_a_proxy_speaks_another_dialect() -> None:
 def test_open_webui_gets_its_own_payload() -> None:
     stack = Stack()
     stack.run()
-    bodies = [body for _method, path, body in stack.sent if path == "/v1/rerank" and len(body["documents"]) == 5]
     documents, _right = _probes.rerank_documents()
+    sent = [body for _method, path, body in stack.sent if path == "/v1/rerank" and len(body["documents"]) == 5]
+    bodies = [body for body in sent if body["documents"][0] == documents[0]]
     assert {json.dumps(body, sort_keys=True) for body in bodies} == {
         json.dumps(
             {"model": RERANK_MODEL, "query": _probes.QUESTIONS[0], "documents": documents, "top_n": 5}, sort_keys=True
