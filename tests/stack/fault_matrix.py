@@ -110,7 +110,7 @@ SENT: tuple[tuple[str, str, dict[str, Any], bool], ...] = (
     ("the query prefix without its blank", "PL433", {"kind": "lost-blank", "value": "query: "}, True),
     ("the document prefix in quotes", "PL434", {"kind": "quoted", "value": "passage: "}, False),
     ("the query prefix in quotes", "PL434", {"kind": "quoted", "value": "query: "}, False),
-    ("the document prefix with a literal newline", "PL434", {"kind": "literal-newline", "value": "passage: "}, False),
+    ("the document prefix with a literal newline", "PL436", {"kind": "literal-newline", "value": "passage: "}, False),
     ("the document prefix twice", "PL435", {"kind": "twice", "value": "passage: "}, False),
     ("the query prefix twice", "PL435", {"kind": "twice", "value": "query: "}, False),
     ("another document prefix", "PL436", {"kind": "other-string", "value": "passage: "}, False),

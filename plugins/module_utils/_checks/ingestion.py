@@ -169,6 +169,9 @@ class _Ingestion(_walk.Walk):
             )
             self.found(_faults.RERANK_FALLBACK, message, _context.OPEN_WEBUI, "rag_reranker")
             return
+        if not all(found.documents for found in hits):
+            self.outcome.findings += _first("search", hits)
+            return
         route = self.context.rerank_route
         try:
             own = await asyncio.gather(

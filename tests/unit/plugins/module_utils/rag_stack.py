@@ -366,6 +366,8 @@ class Stack:
     def _rerank(self, hop: str, body: dict[str, Any]) -> httpx.Response:
         if len(body["documents"]) > self.most_documents:
             raise httpx.ReadTimeout("")
+        if not body["documents"]:
+            return error(400, "documents must not be empty")
         longest = max((len(document.split()) for document in body["documents"]), default=0)
         if (self.longest_document and longest > self.longest_document) or (
             self.refuse_empty and "" in body["documents"]

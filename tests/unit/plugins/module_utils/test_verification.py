@@ -282,6 +282,7 @@ def slow(stack: Stack) -> None:
 ENGINE, PROXY, WEBUI, STORE, RERANKER = "engine", "proxy", "open_webui", "vector_store", "reranker"
 EVERYWHERE = (ENGINE, PROXY)
 NAN = float("nan")
+NO_HITS = {"distances": [[]], "documents": [[]], "metadatas": [[]]}
 
 FAULTS: dict[str, tuple[set[Finding], Change]] = {
     "Open WebUI below the floor": (
@@ -453,6 +454,10 @@ FAULTS: dict[str, tuple[set[Finding], Change]] = {
     "knowledge refused": ({("PL452", WEBUI)}, assign(replies={("POST", "/knowledge/create"): error(400, "refused")})),
     "wrong passage first": ({("PL453", WEBUI)}, assign(search_order=lambda hits: hits[::-1])),
     "nothing found": ({("PL453", WEBUI)}, assign(search_order=lambda _hits: [])),
+    "nothing found in a chat": (
+        {("PL453", WEBUI)},
+        assign(plan__depth="quick", replies={("POST", "/query/collection"): ok(NO_HITS)}),
+    ),
     "another model noted": ({("PL454", WEBUI)}, assign(noted_model="other/model")),
     "another store": ({("PL455", STORE)}, assign(store__empty=True)),
     "narrow column": ({("PL456", STORE)}, assign(store__width=DIMENSIONS // 2)),
