@@ -8,7 +8,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH):$(CURDIR)/.cache/uv/bin
 export UV_SYSTEM_CERTS := 1
 export UV_PYTHON_DOWNLOADS := never
 
-.PHONY: help setup demo demo-down lint sanity sanity-full test-unit test-contract test-agreement test-stack test test-full bench docs dist lock
+.PHONY: help setup demo demo-down lint sanity sanity-full test-unit test-contract test-agreement test-stack test-gpu test test-full bench docs dist lock
 
 help: ## show this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -61,6 +61,10 @@ test-agreement: setup ## our verdict and embed-parity's on one model; makes a ve
 test-full: export PLUMBLINE_FULL := 1
 test-full: setup ## test, with sanity on every Python, the whole fault matrix, and agreement with embed-parity
 	@python tests/steps.py lint sanity-full test-unit test-contract test-agreement test-stack
+
+# CI has no card; images and weights can be brought along, see tests/gpu/test_gpu.py.
+test-gpu: setup ## TEI and vLLM on this machine's NVIDIA card; says so where there is none
+	@pytest tests/gpu
 
 bench: setup ## how the time of a plan grows with the hosts
 	@python tests/bench/plan.py
