@@ -18,7 +18,9 @@ from ansible_collections.plumbline.rag.plugins.module_utils import _lock
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = json.loads((ROOT / "docs" / "plan.schema.json").read_text(encoding="utf-8"))
 INVENTORIES = sorted(
-    path.parent for folder in ("inventories", "tests/stack/inventories", "tests/gpu/inventories") for path in (ROOT / folder).glob("*/hosts.yml")
+    path.parent
+    for folder in ("inventories", "tests/stack/inventories", "tests/gpu/inventories")
+    for path in (ROOT / folder).glob("*/hosts.yml")
 )
 GOOD = """
 all:
