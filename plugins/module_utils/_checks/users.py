@@ -124,7 +124,7 @@ class _Users(_walk.Walk):
             if reply.ok and (_holds([text.replace("\\n", " ")], _PRIVATE) or f"{_probes.NAME}-private" in text):
                 message = (
                     f"Of the administrator's private knowledge base, {name} gave a user who has no right to it what it "
-                    f"holds: {method} {path.split('?')[0]} answered {reply.status}."
+                    f"holds: {method} {path.partition('?')[0]} answered {reply.status}."
                 )
                 self.found(_faults.LEAK, message, _context.OPEN_WEBUI)
 
