@@ -81,7 +81,6 @@ SCORES: tuple[tuple[str, str, dict[str, Any], str, tuple[str, ...]], ...] = (
     ("scores are logits", "PL446", {"kind": "logits"}, QUICK, ()),
     ("32 documents at most", "PL447", {"kind": "status", "value": 422, "more_than": 32}, QUICK, ("reranker",)),
     ("an empty document is refused", "PL468", {"kind": "status", "value": 422, "empty": True}, STANDARD, ()),
-    ("scores depend on the other documents", "PL469", {"kind": "leaning"}, STANDARD, ()),
 )  # fmt: skip
 
 STATUSES = (401, 403, 404, 413, 422, 424, 429, 500)
@@ -136,6 +135,10 @@ def cells() -> Iterator[Cell]:
     for fault, rule, plant, depth, often in SCORES:
         for hop in ("reranker", "proxy"):
             yield Cell(fault, hop, (f"{rule} {hop}",), {**RERANK, **plant}, depth, often=hop in often)
+    leaning = {**RERANK, "kind": "leaning"}
+    yield Cell("scores depend on the other documents", "reranker", ("PL469 reranker",), leaning, STANDARD)
+    # The scores that the reranker itself gives tell it sooner.
+    yield Cell("scores depend on the other documents", "proxy", ("PL449 proxy",), leaning)
     yield Cell(
         "other scores than the reranker's", "proxy", ("PL449 proxy",), {**RERANK, "kind": "other-reranker"}, often=True
     )

@@ -87,7 +87,7 @@ LINKS = (
     Link(
         _SCORES,
         (_context.RERANKER, _context.PROXY),
-        (_faults.RERANK_FALLBACK, _faults.RERANK_SCORES, _faults.WRONG_CHUNK),
+        (_faults.RERANK_FALLBACK, _faults.RERANK_SCORES, _faults.QUERY_FAILED, _faults.WRONG_CHUNK),
         _WEBUI,
     ),
     Link(

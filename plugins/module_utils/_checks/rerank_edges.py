@@ -25,8 +25,9 @@ _PROBES = 7
 
 async def edges(context: _context.Context, before: _context.Before) -> _context.Outcome:
     """One score a document, whatever the documents are."""
-    known = before["reranking as Open WebUI asks"].data.get("scores")
-    if not known:
+    asked = before["reranking as Open WebUI asks"]
+    known = asked.data.get("scores")
+    if asked.failed or not known:
         return _context.Outcome(skipped=["the route does not answer rightly"])
     plan = context.plan["reranker"]
     outcome = _context.Outcome()

@@ -411,6 +411,13 @@ FAULTS: dict[str, tuple[set[Finding], Change]] = {
     "batch cut": ({("PL443", PROXY)}, reranked((PROXY,), lambda results: results[:32])),
     "scores as text": ({("PL448", RERANKER)}, reranked((RERANKER,), scored(str))),
     "null score": ({("PL448", PROXY)}, reranked((PROXY,), scored(lambda _score: None))),
+    "null scores that break the search": (
+        {("PL448", PROXY)},
+        both(
+            reranked((PROXY,), scored(lambda _score: None)),
+            assign(replies={("POST", "/query/collection"): error(400, "Error querying knowledge base")}),
+        ),
+    ),
     "proxy serves another reranker": ({("PL449", PROXY)}, reranked((PROXY,), scored(lambda score: score / 2))),
     "now and then another model": ({("PL462", ENGINE)}, now_and_then(ENGINE)),
     "now and then another model at the proxy": ({("PL462", PROXY)}, now_and_then(PROXY)),
