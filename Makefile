@@ -57,7 +57,8 @@ test: setup ## all of the above, quick parts first
 test-agreement: setup ## our verdict and embed-parity's on one model; makes a venv with torch
 	@pytest tests/agreement
 
-# The whole fault matrix takes as long as everything else together; `make test` plants one fault of each kind.
+# The whole fault matrix takes as long as everything else together, and engines that are gone are waited for; `make test` plants
+# one fault of each kind.
 test-full: export PLUMBLINE_FULL := 1
 test-full: setup ## test, with sanity on every Python, the whole fault matrix, and agreement with embed-parity
 	@python tests/steps.py lint sanity-full test-unit test-contract test-agreement test-stack
