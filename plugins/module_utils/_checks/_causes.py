@@ -26,9 +26,9 @@ class Link:
 
 
 _WEBUI, _STORE = (_context.OPEN_WEBUI,), (_context.VECTOR_STORE,)
+# What makes other vectors, and what makes none.
 _VECTORS = (
     _faults.COUNT,
-    _faults.EMBEDDING_FAILED,
     _faults.DIMENSION,
     _faults.ORDER,
     _faults.BATCH,
@@ -39,13 +39,16 @@ _VECTORS = (
     _faults.INVALID_VECTOR,
     _faults.UNSTABLE,
     _faults.CONCURRENT,
+    _faults.LENGTH_CUT,
+    _faults.INSTANCE_VECTORS,
+)
+_REFUSALS = (
+    _faults.EMBEDDING_FAILED,
     _faults.BURST,
     _faults.LENGTH_REFUSED,
-    _faults.LENGTH_CUT,
     _faults.BATCH_REFUSED,
     _faults.DENSE_REFUSED,
     _faults.INSTANCE_DOWN,
-    _faults.INSTANCE_VECTORS,
     _faults.UNREACHABLE,
 )
 _SCORES = (
@@ -84,6 +87,7 @@ LINKS = (
         (*_PREFIXES, *_UPLOADS, _faults.WRONG_CHUNK),
         (*_WEBUI, *_STORE),
     ),
+    Link(_REFUSALS, (_context.ENGINE, _context.PROXY), (*_UPLOADS, _faults.WRONG_CHUNK), (*_WEBUI, *_STORE)),
     Link(
         _SCORES,
         (_context.RERANKER, _context.PROXY),
