@@ -87,8 +87,9 @@ STATUSES = (401, 403, 404, 413, 422, 424, 429, 500)
 TRANSPORT: tuple[tuple[str, dict[str, Any], float], ...] = (
     *((f"status {status}", {"kind": "status", "value": status}, 30.0) for status in STATUSES),
     ("a web page with status 200", {"kind": "html"}, 30.0),
-    ("slower than the timeout", {"kind": "slow", "value": 4}, 2.0),
-    ("no answer", {"kind": "hang"}, 2.0),
+    # Short, and long enough for what is right on a slow processor.
+    ("slower than the timeout", {"kind": "slow", "value": 12}, 8.0),
+    ("no answer", {"kind": "hang"}, 8.0),
     ("the connection is closed within the answer", {"kind": "cut"}, 30.0),
 )  # fmt: skip
 _OFTEN = {
