@@ -138,7 +138,9 @@ def judge(walk: _walk.Walk, side: str, verdict: prefix.Verdict, evidence: str, p
     }
     own = walk.plan["embedder"][f"{side}_prefix"]
     variable = f"rag_embedder_{side}_prefix"
-    if verdict.name == prefix.RIGHT:
+    # A further path has less evidence: what the first one tells of the same prefix is not judged again.
+    first = walk.outcome.measurements.get(f"{side}_prefix", {}).get("verdict", prefix.RIGHT)
+    if verdict.name == prefix.RIGHT or (path and first != prefix.RIGHT):
         return
     if verdict.name == prefix.OTHER:
         nearest = min(verdict.distances.values())
